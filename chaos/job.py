@@ -28,6 +28,7 @@ def settings(folder: Path) -> dict[str, str]:
         "execution.checkpointing.dir": str(folder / "checkpoints"),
         "execution.checkpointing.num-retained": "2",
         "execution.job-id": JOB_ID,
+        "execution.take-over": "true",  # also from a paused driver
         "execution.epoch.max-records": "400",
         "execution.epoch.min-interval": "100ms",
         "execution.epoch.snapshot-interval": "6",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from tidemill.python_versions import SAFE_PATH
+
 #: The exit code that shells use for an interrupted process.
 _INTERRUPTED: Final = 130
 
@@ -23,4 +25,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not SAFE_PATH:
+        # "python -m" puts the working directory first. Files in it, such as a rich.py, are not meant for this program.
+        sys.path.pop(0)
     main()

@@ -43,6 +43,16 @@ class TidemillError(Exception):
     site: FailureSite | None = None
 
 
+def without_engine_frames(error: TidemillError) -> TidemillError:
+    """The error without its stack and its causes, to be raised to the program: ``raise without_engine_frames(error)``.
+
+    Its message says what happened, and has the traceback of a user function. The stack would be that of the engine.
+    """
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    return error.with_traceback(None)
+
+
 class ConfigurationError(TidemillError):
     """The value of a configuration key cannot be used, or the key is unknown and the configuration is strict."""
 
@@ -142,6 +152,7 @@ class JobCancelledError(TidemillError):
 LASTING: Final = (
     ConfigurationError,
     GraphError,
+    StateError,
     StateMigrationError,
     CheckpointOwnershipError,
     CorruptFileError,

@@ -35,6 +35,8 @@ else:
     StreamHandler = logging.StreamHandler  # not generic in Python 3.10
 
 __all__ = [
+    "SAFELY",
+    "SAFE_PATH",
     "NotRequired",
     "Required",
     "Self",
@@ -48,6 +50,11 @@ __all__ = [
     "sqlite_error_code",
     "time_from_iso",
 ]
+
+#: Whether Python was started so that it does not import files of the working directory, which 3.10 cannot do.
+SAFE_PATH: Final = bool(getattr(sys.flags, "safe_path", False))
+#: The option that starts Python like this. In 3.10, ``tidemill.__main__`` removes the directory instead.
+SAFELY: Final = ["-P"] if sys.version_info >= (3, 11) else []
 
 
 def add_note(error: BaseException, note: str) -> None:

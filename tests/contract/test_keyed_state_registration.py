@@ -64,7 +64,7 @@ def test_stored_state_of_another_kind_is_refused(
     operator.at("a").value.update(1)
     operator.commit()
     backend = load(new_backend(), operator.files)
-    with pytest.raises(StateError, match=r"state 'value' is stored as value state.*give it another name"):
+    with pytest.raises(StateError, match=r"state 'value' is stored as value state.*give the state another name"):
         declare(backend)
 
 

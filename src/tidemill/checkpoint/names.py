@@ -10,6 +10,7 @@ All names are relative to the job's directory::
         input/<source>/chosen                                 the token of the folder that is valid
         sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   a sink's write-ahead log
     spark/<lineage>                                       the Spark checkpoint location a lineage owns
+    drivers/<token>-<beat>.json                           who runs the job, written anew every few seconds
 
 ``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256, because uids may contain any
 character. A lineage is named ``<slot of its takeover record>-<token>``, so that the names of two lineages show which
@@ -33,6 +34,7 @@ SNAPSHOTS = "snapshots/"
 INPUT = "input/"
 SINKS = "sinks/"
 SPARK = "spark/"
+DRIVERS = "drivers/"
 
 #: The only reserved first part of a name: local storage keeps its unfinished files there.
 TEMPORARY = ".tmp"
@@ -46,6 +48,7 @@ _DELTA = re.compile(r"state/([A-Za-z0-9_-]{1,64})/(\d{12,20})-([0-9a-f]{16})-(\d
 _SINK_LOG = re.compile(r"sinks/([0-9a-f]{16})/([A-Za-z0-9_-]{1,64})/(\d{12,20})-\d+-[A-Za-z0-9_-]{1,64}-\d+\.log")
 _SPARK_LOG = re.compile(r"spark/([A-Za-z0-9_-]{1,64})/(?:commits/(\d{1,18})|.+)")
 _SNAPSHOT_ID = re.compile(r"([A-Za-z0-9_-]{1,64})-(\d{12,20})-([0-9a-z]{1,32})")
+_DRIVER = re.compile(r"drivers/([0-9a-f]{16})-(\d{12})\.json")
 _SNAPSHOT = re.compile(r"snapshots/([A-Za-z0-9_-]{1,128})(?:\.tm|/\d{6}\.tms)")
 
 
@@ -234,3 +237,14 @@ def parse_spark_log(name: str) -> SparkLogName | None:
     """Parse ``name``; None if it is not the name of a file in a Spark checkpoint location."""
     match = _SPARK_LOG.fullmatch(name)
     return SparkLogName(Lineage(match[1]), -1 if match[2] is None else int(match[2])) if match else None
+
+
+def driver_record_name(token: str, beat: int) -> str:
+    """The name of a driver's record; each beat of the same driver has the next number."""
+    return check_name(f"{DRIVERS}{token}-{beat:012d}.json")
+
+
+def parse_driver_record(name: str) -> tuple[str, int] | None:
+    """The token of the driver and the number of the beat, or None if ``name`` is not that of a driver's record."""
+    match = _DRIVER.fullmatch(name)
+    return (match[1], int(match[2])) if match else None

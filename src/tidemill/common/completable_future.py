@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
+from tidemill.errors import TidemillError, without_engine_frames
+
 __all__ = ["CompletableFuture"]
 
 T = TypeVar("T")
@@ -50,7 +52,11 @@ class CompletableFuture(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Waits at most ``timeout`` seconds for the value. Raises the error if the computation failed."""
-        return self._future.result(timeout)
+        __tracebackhide__ = True
+        try:
+            return self._future.result(timeout)
+        except TidemillError as error:
+            raise without_engine_frames(error)  # noqa: B904 - it is the same error
 
     def exception(self) -> BaseException | None:
         """The error that the computation failed with, or None if it has not failed so far. Does not wait."""

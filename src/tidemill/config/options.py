@@ -123,6 +123,20 @@ class ExecutionOptions:
         timedelta(seconds=10),
         "Tidemill only. How often an idle driver checks whether another driver has taken over its job.",
     )
+    TAKE_OVER = option(
+        "execution.take-over",
+        Bool(),
+        False,
+        "Tidemill only. Whether to take the job over from a driver that is alive, which then stops. A dead driver's "
+        "job is always resumed.",
+    )
+    DRIVER_HEARTBEAT_INTERVAL = option(
+        "execution.driver-heartbeat-interval",
+        DurationValue(_MS),
+        timedelta(seconds=5),
+        "Tidemill only. How often a driver writes to the checkpoint directory that it is alive. After three intervals "
+        "without it, another driver resumes the job.",
+    )
     CLOCK_JUMP_DELAY = option(
         "execution.clock.jump-delay",
         DurationValue(),

@@ -47,6 +47,7 @@ class OperatorPlan:
     guarantee: str = ""
     #: Whether a sink's results are only for people to read.
     for_reading: bool = False
+
     #: Whether a source emits the same records again from the same position.
     replayable: bool = True
     #: Whether a source may read records of committed epochs once more after a failure.
@@ -63,6 +64,17 @@ class OperatorPlan:
     windows: Mapping[str, Any] | None = None
     #: How it handles records for which its function raises an exception.
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
+
+    @property
+    def label(self) -> str:
+        """The operator in messages, with the line of the program that creates it."""
+        return f"operator {self.named}"
+
+    @property
+    def named(self) -> str:
+        """Like :attr:`label`, without the word ``operator``."""
+        line = f", defined at {self.user_line}" if self.user_line else ""
+        return f"{self.name!r} (uid {self.uid}{line})"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tidemill.local.working_directory import working_in
 from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.start.before_engine import check_before_engine
 from tidemill.runtime.stored_input.parquet_source import remove_input
 from tidemill.runtime.task.delivery import install, pack
 from tidemill.runtime.task.scratch import scratch_directory
@@ -44,6 +45,7 @@ class LocalExecutor:
         configured = program.configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = program.configuration.get(PipelineOptions.PARALLELISM) if configured else DEFAULT_PARALLELISM
         with ExitStack() as held:
+            launch = replace(launch, checked=check_before_engine(launch.configuration, held, launch.job_id))
 
             def folder() -> Path:
                 found, remove = scratch_directory()

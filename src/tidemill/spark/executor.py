@@ -24,6 +24,7 @@ from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch, prepare
 from tidemill.runtime.driver.split_input import SplitInput
 from tidemill.runtime.operators.source import has_event_time
+from tidemill.runtime.start.before_engine import Checked, check_before_engine
 from tidemill.runtime.start.spark_positions import positioned
 from tidemill.runtime.stored_input.parquet_source import reading_stored, remove_input
 from tidemill.runtime.task.delivery import Packed, pack
@@ -41,7 +42,7 @@ from tidemill.spark.locations.job_locations import SparkLocations, open_location
 from tidemill.spark.readers import SparkReaders
 from tidemill.spark.session.cluster import check_workers, cores_of
 from tidemill.spark.session.dependencies import bring, folder_of_files, install_everywhere
-from tidemill.spark.session.session import is_lost
+from tidemill.spark.session.session import check_startable, is_lost
 from tidemill.spark.session.session_lease import SessionLease
 from tidemill.spark.streams.streaming import StreamingInput, run_streaming_job
 
@@ -55,10 +56,12 @@ class SparkExecutor:
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
         with ExitStack() as held:
+            check_startable()
+            checked = check_before_engine(program.configuration, held)
             lease = SessionLease(self._configuration)
             held.callback(lease.release)
             try:
-                run = self._prepare(program, lease, held)
+                run = self._prepare(program, checked, lease, held)
             except Exception as error:
                 if is_lost(lease.session.sparkContext):
                     raise lease.loss() from error
@@ -66,7 +69,7 @@ class SparkExecutor:
             held.callback(run.clean_up)
             return run.job.start(program.name, run.execution, held)
 
-    def _prepare(self, program: JobProgram, lease: SessionLease, held: ExitStack) -> _SparkJob:
+    def _prepare(self, program: JobProgram, checked: Checked, lease: SessionLease, held: ExitStack) -> _SparkJob:
         session, context = lease.session, lease.session.sparkContext
         if self._configuration.get(CheckpointingOptions.DIRECTORY) is None and not str(context.master).startswith(
             "local"
@@ -81,7 +84,7 @@ class SparkExecutor:
         cores = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else cores
-        launch = prepare(program, parallelism)
+        launch = prepare(program, parallelism, checked)
 
         def check(directory: Path | None) -> None:
             check_workers(context, directory)
@@ -131,7 +134,8 @@ class _SparkJob:
                 raise self._lease.loss() from error
             chains = self._launch.plan.chains
             files = {chains[chain].head.uid: source for chain, source in self._readers.files.items()}
-            misfit = misfit_in(self._session, files, error, self._staging.original)
+            names = {chains[chain].head.uid: chains[chain].head.named for chain in self._readers.files}
+            misfit = misfit_in(self._session, files, error, self._staging.original, names)
             if misfit is not None:
                 raise misfit from error
             raise
@@ -216,10 +220,11 @@ class _SparkJob:
         """Return the launch with each bounded Spark source replaced by its materialized rows."""
         readers = self._readers.bounded
         chains = self._launch.plan.chains
-        by_uid = {chains[chain].head.uid: reader for chain, reader in readers.items()}
+        heads = {chains[chain].head.uid: (chains[chain].head, reader) for chain, reader in readers.items()}
 
         def folder(source: SparkSource, uid: str) -> str:
-            return materialise_frame(partial(by_uid[uid].frame, self._session), self._storage, uid)
+            head, reader = heads[uid]
+            return materialise_frame(partial(reader.frame, self._session), self._storage, uid, head.named)
 
         sources = {chain: reader.source for chain, reader in readers.items()}
         return reading_stored(self._launch, sources, folder, self._storage, self._default)

@@ -35,7 +35,7 @@ class StateInfo:
     ``kind`` is how it was declared (value, list, map, reducing, aggregating), or, for operator state, how it is
     redistributed (split, union, broadcast, raw). ``types`` are the declared types. ``rows`` and ``bytes`` refer to the
     stored files: an entry that changed in several epochs since the last merge counts several times, and so does a
-    deleted one.
+    deleted one. ``entries`` is the number of entries, if it was counted.
     """
 
     name: str
@@ -43,11 +43,12 @@ class StateInfo:
     types: dict[str, str]
     rows: int
     bytes: int
+    entries: int | None = None
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """An operator that has, or had, state."""
+    """An operator that has, or had, state. ``timers`` are stored rows too, unless they were counted."""
 
     uid: str
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from tidemill.state.files.section_kinds import section_kind
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup, key_group_of, key_group_spans
-from tidemill.state_processor.catalog import Catalog, CatalogState, OperatorInfo
+from tidemill.state_processor.catalog import Catalog, CatalogState, OperatorInfo, StateInfo
 from tidemill.state_processor.csv_file import CsvWriter
 from tidemill.state_processor.job_directory import EpochInfo, JobDirectory, described
 from tidemill.state_processor.key_types import check_key
@@ -121,6 +121,31 @@ class SavepointReader:
         """The operators that have state, with their states."""
         with self._reading():
             return self._catalog.operators()
+
+    def counted_operators(self, on_rows: Callable[[int], object] = lambda rows: None) -> list[OperatorInfo]:
+        """:meth:`operators`, with their entries and pending timers counted, for which all of the state is read.
+
+        ``on_rows`` is called with the number of entries of each part that has been read.
+        """
+
+        def counted(uid: str, info: StateInfo) -> StateInfo:
+            entries = 0
+            for batch in self.iter_batches(uid, info.name):
+                entries += batch.num_rows
+                on_rows(batch.num_rows)
+            return replace(info, entries=entries)
+
+        return [
+            replace(
+                one,
+                states=tuple(counted(one.uid, info) for info in one.states),
+                timers=len(self.timers(one.uid)) if one.timers else 0,
+                operator_states=tuple(
+                    replace(info, entries=len(self.operator_state(one.uid, info.name))) for info in one.operator_states
+                ),
+            )
+            for one in self.operators()
+        ]
 
     def schema(self, uid: str, state: str) -> Any:
         """The Arrow schema of the result of :meth:`keyed_state`."""

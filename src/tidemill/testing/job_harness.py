@@ -18,7 +18,7 @@ from tidemill.config import ExecutionOptions, PipelineOptions
 from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.datastream.time_domain import TimeDomain
-from tidemill.errors import StateError
+from tidemill.errors import StateError, TidemillError, without_engine_frames
 from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.graph.plan import OperatorPlan
 from tidemill.local.engine import LocalEngine, Placement
@@ -321,8 +321,10 @@ class JobHarness:
         self._running()
         try:
             manifest = self._loop.step()
-        except BaseException:
+        except BaseException as error:
             self._coordinator = None  # like a crashed driver: it is neither used again nor closed
+            if isinstance(error, TidemillError):
+                raise without_engine_frames(error)  # noqa: B904 - it is the same error
             raise
         self._finished = manifest is not None and manifest.finished
 

@@ -16,7 +16,7 @@ from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.program.transformations import PartitionKind
 from tidemill.datastream.streams.data_stream import DataStream
-from tidemill.errors import GraphError, StateError, TidemillError
+from tidemill.errors import GraphError, StateError, TidemillError, without_engine_frames
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
 from tidemill.python_versions import Self
@@ -107,13 +107,16 @@ class OperatorHarness:
         """Push one record into the first input, or into the second with ``stream=2``."""
         if not 1 <= stream <= len(self._extractors):
             raise ValueError(f"the function has {len(self._extractors)} inputs, there is no stream {stream}")
-        extract = self._extractors[stream - 1]
-        keys = None if extract is None else canonical_keys(extract([value]))
-        if keys is not None:
-            self._check_mine(keys[0])
-        stamps = None if timestamp is None else [timestamp]
-        process = self._chain.head.process if self._sorted is None or keys is None else self._sorted.add
-        process(Batch([value], stamps, keys), stream - 1)
+        try:
+            extract = self._extractors[stream - 1]
+            keys = None if extract is None else canonical_keys(extract([value]))
+            if keys is not None:
+                self._check_mine(keys[0])
+            stamps = None if timestamp is None else [timestamp]
+            process = self._chain.head.process if self._sorted is None or keys is None else self._sorted.add
+            process(Batch([value], stamps, keys), stream - 1)
+        except TidemillError as error:
+            raise without_engine_frames(error)  # noqa: B904 - it is the same error
 
     def process_all(self, values: Iterable[Any], *, stream: int = 1) -> None:
         """Push several records without timestamps."""
@@ -126,7 +129,10 @@ class OperatorHarness:
         for channel in channels:
             moved = self._input_clock.advance(Channel(channel, 0), timestamp)
             if moved is not None:
-                self._chain.head.watermark(moved)
+                try:
+                    self._chain.head.watermark(moved)
+                except TidemillError as error:
+                    raise without_engine_frames(error)  # noqa: B904 - it is the same error
 
     def mark_idle(self, *, stream: int | None = None) -> None:
         """Mark one input, or all, as idle: they do not hold back event time."""

@@ -94,6 +94,7 @@ def environment(checkpoints: str, job_id: str, options: dict[str, str]) -> Strea
     settings = {
         "execution.checkpointing.dir": checkpoints,
         "execution.job-id": job_id,
+        "execution.take-over": "true",  # tests stop drivers, and let others take the job over at once
         "execution.epoch.max-records": str(RECORDS // EPOCHS),
         "execution.epoch.max-duration": "0 ms",  # each epoch has the same records, on a slow machine too
         "state.inline-delta-size": "2kb",  # so that there are deltas of both kinds, inline and in files

@@ -70,11 +70,14 @@ class Misfit:
         return None
 
 
-def misfit_error(uid: str, misfit: Misfit, file: str, record: str) -> TypeMismatchError:
-    """Return the error for a record of a file that the source with this uid reads; ``record`` is its shortened text."""
+def misfit_error(uid: str, misfit: Misfit, file: str, record: str, called: str = "") -> TypeMismatchError:
+    """Return the error for a record of a file that the source with this uid reads; ``record`` is its shortened text.
+
+    ``called`` is what errors call the source.
+    """
     error = TypeMismatchError(
-        f"the source with uid {uid!r} could not be read: file {file} has a record that does not fit the schema: "
-        f"{misfit.problem()}. It is record {record}\nCorrect the file; or read it with read_{misfit.format}() and the "
+        f"the source {called or f'with uid {uid!r}'} could not be read: file {file} has a record that does not fit the "
+        f"schema: {misfit.problem()}. It is record {record}\nCorrect the file; or read it with read_{misfit.format}() and the "
         "option mode: DROPMALFORMED skips such records, PERMISSIVE (on Spark) replaces values that do not fit by None."
     )
     error.site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=record)

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tidemill.connectors.kafka.client import KafkaClients
 from tidemill.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition, OffsetPlace
@@ -15,6 +15,7 @@ from tidemill.connectors.kafka.positions import Facts, Offsets, chosen
 from tidemill.connectors.kafka.security import SET_PROTOCOL, way_in
 from tidemill.connectors.kafka.source import KafkaSource
 from tidemill.errors import ConfigurationError, ConnectorError
+from tidemill.python_versions import Self
 
 __all__ = ["LibraryBroker", "clients_of", "isolation_of", "topic_pattern"]
 

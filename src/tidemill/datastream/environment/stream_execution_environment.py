@@ -27,7 +27,7 @@ from tidemill.datastream.program.taken import for_driver, take
 from tidemill.datastream.program.transformations import Transformation
 from tidemill.datastream.streams.closeable_iterator import CloseableIterator
 from tidemill.datastream.streams.dead_letters import with_dead_letters
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, without_engine_frames
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -72,19 +72,27 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentDependencies, E
         The environment is empty afterwards: transformations added later belong to the next program. Interrupting the
         wait cancels the job.
         """
-        client = self.execute_async(job_name)
+        __tracebackhide__ = True
         try:
-            return client.get_job_execution_result().result()
-        except KeyboardInterrupt:
-            client.cancel().result()
-            raise
+            client = self.execute_async(job_name)
+            try:
+                return client.get_job_execution_result().result()
+            except KeyboardInterrupt:
+                client.cancel().result()
+                raise
+        except TidemillError as error:
+            raise without_engine_frames(error)  # noqa: B904 - it is the same error
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program built so far, and return a client that monitors and controls the job.
 
         Errors in the program itself are raised here; the program is then kept in the environment.
         """
-        client = execution.submit(self._program(job_name))
+        __tracebackhide__ = True
+        try:
+            client = execution.submit(self._program(job_name))
+        except TidemillError as error:
+            raise without_engine_frames(error)  # noqa: B904 - it is the same error
         self._transformations = []
         return client
 

@@ -42,7 +42,7 @@ def session_zone(configuration: Configuration) -> dt.tzinfo | None:
     if not name:
         return None
     try:
-        return dt.UTC if name in ("Z", "UTC") else ZoneInfo(name)
+        return dt.timezone.utc if name in ("Z", "UTC") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ConfigurationError(f"{_ZONE} is {name!r}, which is not a known time zone") from error
 

@@ -78,7 +78,7 @@ class LocalFileReader:
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read a file."""
         schema = self.arrow_schema
-        number = int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), signed=True)
+        number = int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "big", signed=True)
         for batch in file_batches(self.uid, self.source, self.files, self.format, schema, path):
             if self.by_file:
                 column = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)

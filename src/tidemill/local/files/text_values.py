@@ -30,7 +30,7 @@ _MOMENT: Final = re.compile(
     re.ASCII,
 )
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
@@ -124,7 +124,7 @@ def moment_of(text: str, zone: dt.tzinfo | None) -> int:
         local = local.replace(tzinfo=_zone(named))
     elif zone is not None:
         local = local.replace(tzinfo=zone)
-    return (local.astimezone(dt.UTC) - _EPOCH) // _MICROSECOND
+    return (local.astimezone(dt.timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def wall_clock_of(text: str) -> int:
@@ -132,7 +132,7 @@ def wall_clock_of(text: str) -> int:
     local, named = _moment_parts(text)
     if named is not None:
         raise ValueError(text)
-    return (local.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND
+    return (local.replace(tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def _moment_parts(text: str) -> tuple[dt.datetime, str | None]:
@@ -149,7 +149,7 @@ def _moment_parts(text: str) -> tuple[dt.datetime, str | None]:
 
 def _zone(name: str) -> dt.tzinfo:
     if name in ("Z", "UTC", "GMT"):
-        return dt.UTC
+        return dt.timezone.utc
     offset = _OFFSET.fullmatch(name)
     if offset is not None:
         sign, hours, minutes, seconds = offset.groups()

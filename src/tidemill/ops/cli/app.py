@@ -13,6 +13,7 @@ from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
 from tidemill.ops.cli.page import page
 from tidemill.ops.cli.port import port
 from tidemill.ops.cli.query import query
+from tidemill.ops.cli.queryable import queryable_commands
 from tidemill.ops.cli.running import info, run
 from tidemill.ops.cli.session import session
 from tidemill.ops.cli.state import state_commands
@@ -45,6 +46,7 @@ app.command()(rescale)
 app.command()(checkpoints)
 app.add_typer(state_commands, name="state")
 app.command()(query)
+app.add_typer(queryable_commands, name="queryable")
 app.command()(logs)
 app.command()(doctor)
 

@@ -60,19 +60,27 @@ AllowPickle = Annotated[
     bool,
     typer.Option("--allow-pickle", help="Unpickle pickled state. Use only with files that you trust."),
 ]
+
+
+def known_jobs() -> list[str]:
+    """Return the ids of the jobs of running drivers, for shell completion."""
+    return [job.id for driver in drivers() if driver.alive for job in driver.jobs]
+
+
+def recorded_jobs() -> list[str]:
+    """Return the ids of the jobs whose committed state can be read by id, running or not, for shell completion."""
+    return list(dict.fromkeys(job.id for driver in drivers() for job in driver.jobs if job.directory is not None))
+
+
 JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
         help="A job id (in execution.checkpointing.dir, or of a driver on this machine), or the directory or URI of a "
         "job, of one of its checkpoints (…/chk-7), or of a savepoint.",
+        autocompletion=recorded_jobs,
     ),
 ]
-
-
-def known_jobs() -> list[str]:
-    """Return the ids of the jobs of running drivers, for shell completion."""
-    return [job.id for driver in drivers() if driver.alive for job in driver.jobs]
 
 
 RunningJob = Annotated[

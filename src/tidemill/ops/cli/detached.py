@@ -8,7 +8,7 @@ import typer
 
 from tidemill.common.configuration import Configuration
 from tidemill.ops.cli.failures import CommandExit
-from tidemill.ops.cli.output import is_attended, waiting
+from tidemill.ops.cli.output import is_attended, print_json, waiting
 from tidemill.ops.cli.page import how_to_open
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.drivers.starting import start_detached
@@ -16,7 +16,7 @@ from tidemill.ops.drivers.starting import start_detached
 __all__ = ["run_detached"]
 
 
-def run_detached(program: Program, settings: Configuration) -> None:
+def run_detached(program: Program, settings: Configuration, *, as_json: bool = False) -> None:
     """Start the program in a separate session, wait until it has a job or has ended, and print the result."""
     with waiting(f"starting {program.name}"):
         try:
@@ -29,6 +29,11 @@ def run_detached(program: Program, settings: Configuration) -> None:
         typer.echo(log.read_text(encoding="utf-8", errors="replace")[-4000:], err=True, nl=False)
         typer.echo(f"error: {program.name} ended immediately, with code {started.code}; its log is {log}", err=True)
         raise typer.Exit(started.code or 1)
+    if as_json:
+        rest = None if driver is None or driver.rest is None else driver.rest.url
+        found = [{"id": job.id, "name": job.name} for job in jobs]
+        print_json({"jobs": found, "process": started.pid, "rest": rest, "log": str(log)})
+        return
     for job in jobs:
         typer.echo(f"Job {job.id} ({job.name}) was started in process {started.pid}.")
     if not jobs:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.config import RestOptions
-from tidemill.datastream.program.target import java_program
+from tidemill.errors import ConfigurationError
 from tidemill.ops.access import ports_of
 from tidemill.ops.cli.arguments import REST_PORTS, AsJson, ConfigFile, Defined, configured
 from tidemill.ops.cli.output import print_json, print_table
 from tidemill.ops.drivers.records import records_directory
 from tidemill.ops.findings import Finding, checked, directories_found, packages_found, version_of
+from tidemill.spark.session.java import find_java
 
 __all__ = ["doctor"]
-
-OLDEST_JAVA: Final = 17
 
 
 def doctor(
@@ -69,19 +66,11 @@ def _findings(settings: Configuration, with_spark: bool) -> Iterator[Finding]:
 
 
 def _java() -> Finding:
-    home = os.environ.get("JAVA_HOME")
-    program = java_program()
-    wanted = f"install Java {OLDEST_JAVA} or later, and set JAVA_HOME if it is not in PATH"
-    if program is None:
-        return Finding("Java", "problem", f"{f'JAVA_HOME={home} has no bin/java' if home else 'not found'}: {wanted}")
     try:
-        result = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=30)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", "problem", f"{program} cannot be run: {error}")
-    told = re.search(r'version "(?:1\.)?(\d+)[^"]*"', result.stderr + result.stdout)
-    if told is None or int(told[1]) < OLDEST_JAVA:
-        return Finding("Java", "problem", f"{program} is {told[0] if told else 'of an unknown version'}: {wanted}")
-    return Finding("Java", "ok", f"{told[0]} ({program})")
+        java = find_java()
+    except ConfigurationError as error:
+        return Finding("Java", "problem", str(error))
+    return Finding("Java", "ok", f"{java.version} ({java.program})")
 
 
 def _port(settings: Configuration) -> str:

@@ -19,6 +19,8 @@ from tidemill.ops.errors import NotThereError
 __all__ = ["CommandExit", "Verbs", "ended_with", "finding"]
 
 
+#: The base class of errors in a command line. Typer has its own copy of it, without a public name.
+_UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 #: Directory of Tidemill's own stack frames: the command line, and the code that runs programs.
 _OURS: Final = str(Path(__file__).parents[1])
 
@@ -46,11 +48,25 @@ def finding() -> Iterator[None]:
 class Verbs(TyperGroup):
     """A group of commands that reports errors as a message and an exit code."""
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except _UsageError as error:
+            if _is_help(error):
+                raise
+            typer.echo(f"error: {_usage_message(error, info_name or '')}", err=True)
+            raise typer.Exit(CommandExit.USAGE) from None
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except _UsageError as error:
+            if _is_help(error):
+                raise
+            code: int = CommandExit.USAGE
+            message = _usage_message(error, ctx.command_path)
         except NotThereError as error:
-            code: int = CommandExit.NOT_FOUND
+            code = CommandExit.NOT_FOUND
             message = str(error)
         except TidemillError as error:
             code = exit_code_of(error)
@@ -64,6 +80,18 @@ class Verbs(TyperGroup):
             code, message = CommandExit.INTERRUPTED, "interrupted"
         typer.echo(f"error: {message}", err=True)
         raise typer.Exit(int(code))
+
+
+def _is_help(error: Exception) -> bool:
+    """Whether an error only stands for the help of a group without a command."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _usage_message(error: Any, command: str) -> str:
+    """Return an error of the argument parser in the style of the others: without a capital and a full stop."""
+    text = str(error.format_message()).rstrip(".")
+    path = error.ctx.command_path if error.ctx is not None else command
+    return f"{text[:1].lower()}{text[1:]}; see '{path} -h'"
 
 
 def ended_with(error: BaseException) -> int:
@@ -81,7 +109,7 @@ def ended_with(error: BaseException) -> int:
         typer.echo("interrupted: the job was cancelled", err=True)
         return CommandExit.INTERRUPTED
     if isinstance(error, TidemillError):
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        typer.echo(f"error: {type(error).__name__}: {error}", err=True)
     else:
         told = traceback.TracebackException.from_exception(error)
         told.stack = traceback.StackSummary.from_list(

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -36,9 +39,9 @@ from tidemill.ops.cli.arguments import (
     open_reader,
 )
 from tidemill.ops.cli.failures import finding
-from tidemill.ops.cli.output import moment, print_json, print_table, size
+from tidemill.ops.cli.output import elapsed, moment, print_json, print_table, size
 from tidemill.ops.drivers.client import DriverGoneError, JobAddress, job_address
-from tidemill.ops.drivers.records import Driver, DriverJob, driver_of, drivers
+from tidemill.ops.drivers.records import Driver, DriverJob, driver_of, drivers, forget_ended
 from tidemill.ops.errors import NotThereError
 
 __all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
@@ -47,6 +50,8 @@ __all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
 _PATIENCE_SECONDS: Final = 2.0
 #: Maximum number of log lines to request from a driver at a time.
 _MOST_LINES: Final = 10_000
+#: The length of ids and names in a table that fits 80 columns: 16 + 16 + 10 (RESTARTING) + 7 + 10 + 8 and 5 gaps of 2.
+_SHORT: Final = 16
 _CHECKPOINT: Final = re.compile(r"/chk-\d+$")
 
 
@@ -74,6 +79,20 @@ def list_jobs(
         str | None,
         typer.Argument(metavar="[DIRECTORY]", help="A checkpoint directory. Default: execution.checkpointing.dir."),
     ] = None,
+    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs whose driver is running.")] = False,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Only jobs with this status. Can be repeated."),
+    ] = None,
+    wide: Annotated[
+        bool, typer.Option("-w", "--wide", help="Show full ids, times, processes and directories on a terminal too.")
+    ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="First forget the drivers that have ended, with their logs. Checkpoints are kept."
+        ),
+    ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -84,30 +103,55 @@ def list_jobs(
     """
     settings = configured(config, defined)
     where = directory or settings.get(CheckpointingOptions.DIRECTORY)
+    if prune:
+        typer.echo(f"Ended drivers that were forgotten: {forget_ended()}", err=True)
     lines = _from_drivers(settings)
     if where is not None:
         for line in _from_directory(where, settings):
             if all(line.id != known.id for known in lines):
                 lines.append(line)
+    wanted = {one.upper() for one in status or ()}
+    lines = [line for line in lines if (line.pid is not None or not running) and (not wanted or line.status in wanted)]
     if as_json:
         print_json([asdict(line) for line in lines])
         return
-    rows = [
-        (
-            line.id,
-            line.name,
-            line.status,
-            line.epoch,
-            None if line.committed is None else moment(line.committed),
-            None if line.bytes is None else size(line.bytes),
-            line.pid,
-            line.directory or line.detail,
-        )
-        for line in lines
-    ]
     hint = "" if where else ", and no checkpoint directory was specified"
-    columns = ("job", "name", "status", "epoch", "committed", "state", "process", "directory")
-    print_table(columns, rows, empty=f"no jobs found{hint}")
+    empty = f"no jobs found{hint}"
+    if wide or not sys.stdout.isatty():
+        columns = ("job", "name", "status", "epoch", "committed", "state", "process", "directory")
+        print_table(columns, [_wide(line) for line in lines], empty=empty)
+    else:
+        ids = [line.id for line in lines]
+        now = time.time_ns() // 1_000_000
+        rows = [_narrow(line, ids, now) for line in lines]
+        print_table(("job", "name", "status", "epoch", "committed", "state"), rows, empty=empty)
+
+
+def _wide(line: _JobLine) -> tuple[object, ...]:
+    return (
+        line.id,
+        line.name,
+        line.status,
+        line.epoch,
+        None if line.committed is None else moment(line.committed),
+        None if line.bytes is None else size(line.bytes),
+        line.pid,
+        line.directory or line.detail,
+    )
+
+
+def _narrow(line: _JobLine, ids: Sequence[str], now: int) -> tuple[object, ...]:
+    """Return the cells of a line of at most 80 columns. Commands accept the beginning of an id, if it is unique."""
+    short = line.id[:_SHORT]
+    name = line.name or ""
+    return (
+        short if sum(one.startswith(short) for one in ids) == 1 else line.id,
+        name if len(name) <= _SHORT else f"{name[: _SHORT - 1]}…",
+        line.status,
+        line.epoch,
+        None if line.committed is None else elapsed(line.committed, now),
+        None if line.bytes is None else size(line.bytes),
+    )
 
 
 def _from_drivers(settings: Configuration) -> list[_JobLine]:
@@ -221,7 +265,6 @@ def dispose(path: str, settings: Configuration) -> None:
 
     with finding():
         dispose_savepoint(path, store_options(settings))
-    typer.echo(f"Savepoint {path} is deleted.")
 
 
 def logs(
@@ -232,6 +275,7 @@ def logs(
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each line as a JSON string.")] = False,
 ) -> None:
     """Show the log of a detached program.
 
@@ -239,30 +283,37 @@ def logs(
     a driver on another machine.
     """
     if rest is not None:
-        _ask_for_logs(job_address(job, rest, token, cacert, cert), lines, follow)
+        _ask_for_logs(job_address(job, rest, token, cacert, cert), lines, follow, as_json=as_json)
         return
     driver, _ = driver_of(job)
     if driver.log is None or not Path(driver.log).is_file():
         raise NotThereError(f"job {job} has no log: its program was not started with 'tidemill run -d'")
     with Path(driver.log).open(encoding="utf-8", errors="replace") as file:
-        typer.echo("".join(deque(file, maxlen=lines)), nl=False)
+        _print_log("".join(deque(file, maxlen=lines)), as_json=as_json)
         while follow:
             alive = driver_of(job)[0].alive
-            typer.echo(file.read(), nl=False)
+            _print_log(file.read(), as_json=as_json)
             if not alive:
                 break
             time.sleep(0.2)
 
 
-def _ask_for_logs(address: JobAddress, lines: int, follow: bool) -> None:
+def _print_log(text: str, *, as_json: bool) -> None:
+    for line in text.splitlines() if as_json else ():
+        typer.echo(json.dumps(line, ensure_ascii=False))
+    if not as_json:
+        typer.echo(text, nl=False)
+
+
+def _ask_for_logs(address: JobAddress, lines: int, follow: bool, *, as_json: bool) -> None:
     """Show the log that a driver returns; with ``follow``, until the driver ends."""
     answer = address.ask("GET", f"/logs?lines={min(max(lines, 1), _MOST_LINES)}")
     shown = answer["lines"][-lines:] if lines else []
-    typer.echo("".join(f"{line}\n" for line in shown), nl=False)
+    _print_log("".join(f"{line}\n" for line in shown), as_json=as_json)
     while follow:
         time.sleep(1)
         try:
             answer = address.ask("GET", f"/logs?lines={_MOST_LINES}&after={answer['next']}")
         except DriverGoneError:
             break
-        typer.echo("".join(f"{line}\n" for line in answer["lines"]), nl=False)
+        _print_log("".join(f"{line}\n" for line in answer["lines"]), as_json=as_json)

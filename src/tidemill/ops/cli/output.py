@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["is_attended", "moment", "print_json", "print_table", "progress", "size", "waiting"]
+__all__ = ["elapsed", "is_attended", "moment", "print_json", "print_table", "progress", "size", "waiting"]
 
 #: Width of piped output, which is not truncated or wrapped.
 _PIPED_WIDTH: Final = 10_000
@@ -99,6 +99,19 @@ def moment(milliseconds: int) -> str:
     '2023-11-14 22:13:20Z'
     """
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def elapsed(milliseconds: int, now: int) -> str:
+    """Format how long ago a time was, in the largest unit that fits.
+
+    >>> elapsed(0, 59_000), elapsed(0, 7_200_000), elapsed(0, 172_800_000)
+    ('59 s ago', '2 h ago', '2 d ago')
+    """
+    seconds = max(0, now - milliseconds) // 1000
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from tidemill.ops.cli.arguments import known_jobs
+from tidemill.ops.cli.arguments import AsJson, known_jobs
+from tidemill.ops.cli.output import print_json
 from tidemill.ops.drivers.client import job_address, token_of
 from tidemill.ops.drivers.records import RestAddress, drivers, records_directory
 from tidemill.ops.errors import NotThereError
@@ -30,6 +31,7 @@ def page(
         ),
     ] = None,
     opened: Annotated[bool, typer.Option("--open", help="Also open it in a browser.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the address of the web page of a running job.
 
@@ -37,7 +39,10 @@ def page(
     all jobs of the driver.
     """
     address = page_address(_only_driver() if job is None else job_address(job, None, None).rest)
-    typer.echo(address)
+    if as_json:
+        print_json({"page": address})
+    else:
+        typer.echo(address)
     if opened and not webbrowser.open(_leading_to(address).as_uri()):
         typer.echo("No browser could be opened here.", err=True)
 

@@ -15,7 +15,14 @@ import typer
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
-from tidemill.config import CheckpointingOptions, PipelineOptions, RestOptions, SparkOptions, StateRecoveryOptions
+from tidemill.config import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    PipelineOptions,
+    RestOptions,
+    SparkOptions,
+    StateRecoveryOptions,
+)
 from tidemill.datastream.environment.outer_configuration import configured_from_outside
 from tidemill.datastream.environment.settings import python_files as python_files_of
 from tidemill.datastream.program import execution
@@ -49,6 +56,10 @@ PreferLatest = Annotated[
     bool,
     typer.Option("--prefer-latest", help="Resume from the last epoch of the job, if it has one, regardless of -s."),
 ]
+TakeOver = Annotated[
+    bool,
+    typer.Option("--take-over", help="Take the job over from a driver that is alive, which then stops."),
+]
 NonRestored = Annotated[
     bool,
     typer.Option("-n", "--allow-non-restored-state", help="Skip state that belongs to no operator of the program."),
@@ -70,6 +81,7 @@ def run(
     parallelism: Parallelism = None,
     savepoint: Savepoint = None,
     prefer_latest: PreferLatest = False,
+    take_over: TakeOver = False,
     allow_non_restored: NonRestored = False,
     master: Master = None,
     python_files: PythonFiles = None,
@@ -78,6 +90,7 @@ def run(
     ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With -d: print one JSON document.")] = False,
 ) -> None:
     """Run a program and wait until it ends.
 
@@ -93,11 +106,15 @@ def run(
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, master, python_files)
     if prefer_latest:
         settings.set(StateRecoveryOptions.PREFER_LATEST, True)
+    if take_over:
+        settings.set(ExecutionOptions.TAKE_OVER, True)
     serve_rest(settings)
     named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
     if detached:
-        run_detached(named, settings)
+        run_detached(named, settings, as_json=as_json)
         return
+    if as_json:
+        raise typer.BadParameter("the output is that of the program: use it with -d", param_hint="'--json'")
     code = 0
     clients: list[tuple[DriverJob, JobClient]] = []
     with ExitStack() as stack:
@@ -212,7 +229,11 @@ def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[Driv
     record.put(job, rest)
     clients.append((job, client))
     page = "" if rest is None else " " + how_to_open(rest, job_id, told=is_attended(sys.stderr))
-    typer.echo(f"Job {job_id} ({program.name}) was started.{page}", err=True)
+    from tidemill.runtime.driver.job import RunningJob  # imported with the job, not with the command line
+
+    resumes = client.outline.resumes if isinstance(client, RunningJob) and client.outline is not None else ""
+    resumes = f" It {resumes}." if resumes else ""
+    typer.echo(f"Job {job_id} ({program.name}) was started.{resumes}{page}", err=True)
     return client
 
 

@@ -43,18 +43,25 @@ Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="Maximum number
 def list_states(
     job: JobArgument,
     epoch: Epoch = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Count stored rows instead of entries, without reading the state.")
+    ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
     """List operators and their states.
 
-    Entries and bytes are those in storage: an entry that changed in several epochs since the last merge is counted
-    several times.
+    All state is read to count its entries. With --stored, the rows in storage are shown instead: an entry that changed
+    in several epochs since the last merge has several. Bytes are those in storage.
     """
     reader = open_reader(job, epoch, configured(config, defined))
     with finding():
-        operators = reader.operators()
+        if stored:
+            operators = reader.operators()
+        else:
+            with progress("entries", None) as done:
+                operators = reader.counted_operators(done)
     if as_json:
         print_json({"job": reader.job_id, "epoch": reader.epoch, "operators": [asdict(one) for one in operators]})
         return
@@ -62,11 +69,22 @@ def list_states(
     for one in operators:
         for info in (*one.states, *one.operator_states):
             types = ", ".join(f"{column} {kind}" for column, kind in info.types.items())
-            rows.append((one.uid, one.name, info.name, info.kind, types, info.rows, size(info.bytes)))
+            rows.append(
+                (
+                    one.uid,
+                    one.name,
+                    info.name,
+                    info.kind,
+                    types,
+                    info.rows if stored else info.entries,
+                    size(info.bytes),
+                )
+            )
         if one.timers:
             rows.append((one.uid, one.name, "(timers)", "timer", "", one.timers, ""))
     typer.echo(f"Job {reader.job_id}, epoch {reader.epoch}")
-    print_table(("uid", "operator", "state", "kind", "types", "entries", "bytes"), rows, empty="no state")
+    counted = "rows" if stored else "entries"
+    print_table(("uid", "operator", "state", "kind", "types", counted, "bytes"), rows, empty="no state")
 
 
 @state_commands.command()
@@ -167,6 +185,7 @@ def export(
     allow_pickle: AllowPickle = False,
     defined: Defined = None,
     config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a keyed state to a file: Parquet, CSV or Arrow, depending on its extension.
 
@@ -182,7 +201,10 @@ def export(
         known = (info.rows for one in reader.operators() if one.uid == uid for info in one.states if info.name == state)
         with progress("rows", next(known, None)) as done:
             rows = reader.export(file, uid, state, form, on_rows=done)
-    typer.echo(f"{rows} rows of epoch {reader.epoch} are in {file}")
+    if as_json:
+        print_json({"job": reader.job_id, "epoch": reader.epoch, "rows": rows, "file": str(file.absolute())})
+    else:
+        typer.echo(f"{rows} rows of epoch {reader.epoch} are in {file}")
 
 
 state_commands.command()(hot)

@@ -11,6 +11,7 @@ import typer
 from tidemill.common.job_status import JobStatus
 from tidemill.errors import JobExecutionError
 from tidemill.ops.cli.arguments import (
+    AsJson,
     Authority,
     ConfigFile,
     Defined,
@@ -19,9 +20,10 @@ from tidemill.ops.cli.arguments import (
     RunningJob,
     Token,
     configured,
+    known_jobs,
 )
 from tidemill.ops.cli.jobs import dispose
-from tidemill.ops.cli.output import waiting
+from tidemill.ops.cli.output import print_json, waiting
 from tidemill.ops.drivers.client import DriverGoneError, JobAddress, job_address
 from tidemill.ops.drivers.records import DriverJob, driver_of
 from tidemill.ops.errors import NotThereError
@@ -43,6 +45,7 @@ def cancel(
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Cancel a job.
 
@@ -54,7 +57,7 @@ def cancel(
         status = _end_of(address)
     if status not in (None, JobStatus.CANCELED.name):
         raise JobExecutionError(f"job {address.job_id} is {status}: it ended before it was cancelled")
-    typer.echo(f"Job {address.job_id} is cancelled.")
+    _report(as_json, f"Job {address.job_id} is cancelled.", {"job": address.job_id, "status": JobStatus.CANCELED.name})
 
 
 def stop(
@@ -68,6 +71,7 @@ def stop(
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Stop a job with a savepoint.
 
@@ -75,11 +79,15 @@ def stop(
     """
     address = job_address(job, rest, token, cacert, cert)
     path = _savepoint(address, "/stop", {"drain": drain, **_target(target)}, "stopping")
-    typer.echo(f"Job {address.job_id} is stopped; its savepoint is {path}")
+    done = {"job": address.job_id, "savepoint": path, "drained": drain}
+    _report(as_json, f"Job {address.job_id} is stopped; its savepoint is {path}", done)
 
 
 def savepoint(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job id or a prefix of it.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="A job id or a prefix of it.", autocompletion=known_jobs),
+    ] = None,
     directory: Annotated[
         str | None,
         typer.Argument(metavar="[DIRECTORY]", help="Default: execution.checkpointing.savepoint-dir."),
@@ -93,6 +101,7 @@ def savepoint(
     cert: Identity = None,
     defined: Defined = None,
     config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Take a savepoint, or delete one.
 
@@ -102,10 +111,11 @@ def savepoint(
         raise typer.BadParameter("specify either a job, or -d with the path of a savepoint")
     if disposed is not None:
         dispose(disposed, configured(config, defined))
+        _report(as_json, f"Savepoint {disposed} is deleted.", {"savepoint": disposed, "deleted": True})
         return
     address = job_address(job or "", rest, token, cacert, cert)
     path = _savepoint(address, "/savepoints", _target(directory), "taking a savepoint")
-    typer.echo(f"Savepoint {path} is complete.")
+    _report(as_json, f"Savepoint {path} is complete.", {"job": address.job_id, "savepoint": path})
 
 
 def rescale(
@@ -121,6 +131,7 @@ def rescale(
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Change the parallelism of a running job.
 
@@ -139,7 +150,16 @@ def rescale(
     address = job_address(job, rest, token, cacert, cert)
     with waiting("rescaling"):
         address.operate("rescaling", "PATCH", f"/rescaling{query}", body)
-    typer.echo(f"Job {address.job_id} runs with the new parallelism.")
+    done = {"job": address.job_id, "parallelism": wanted or parallelism}
+    _report(as_json, f"Job {address.job_id} runs with the new parallelism.", done)
+
+
+def _report(as_json: bool, text: str, done: dict[str, Any]) -> None:
+    """Print what has been done."""
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(text)
 
 
 def _target(directory: str | None) -> dict[str, str]:

@@ -7,12 +7,16 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tidemill.errors import TidemillError
 from tidemill.ops.access import read_token
+from tidemill.ops.drivers.owner_proof import PROOF_HEADER, proven
 from tidemill.ops.drivers.records import RestAddress, driver_of
 from tidemill.ops.errors import NotThereError
 
@@ -41,14 +45,23 @@ class JobAddress:
 
     job_id: str
     rest: RestAddress
+    #: Whether the driver is one of this user on this machine.
+    is_here: bool = False
 
-    def ask(self, method: str, path: str = "", body: dict[str, Any] | None = None, seconds: float = _SECONDS) -> Any:
-        """Send a request about the job, and return the response.
+    def ask(
+        self,
+        method: str,
+        path: str = "",
+        body: dict[str, Any] | None = None,
+        seconds: float = _SECONDS,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
+        """Send a request about the job, with ``more`` headers, and return the response.
 
         Raises :class:`NotThereError`, :class:`RefusedError` or :class:`DriverGoneError`.
         """
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"} if data is not None else {}
+        headers = {**({"Content-Type": "application/json"} if data is not None else {}), **more}
         if (token := token_of(self.rest)) is not None:
             headers["Authorization"] = f"Bearer {token}"
         url = f"{self.rest.url.rstrip('/')}/jobs/{self.job_id}{path}"
@@ -89,8 +102,14 @@ class JobAddress:
         return context
 
     def operate(self, kind: str, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        """Start an operation, wait until it has completed, and return its result. Raises like :meth:`ask`."""
-        trigger = self.ask(method, path, body)["request-id"]
+        """Start an operation, wait until it has completed, and return its result. Raises like :meth:`ask`.
+
+        A driver of this user on this machine accepts any directory for savepoints.
+        """
+        target = (body or {}).get("target-directory")
+        with ExitStack() as proof:
+            more = {PROOF_HEADER: proof.enter_context(proven(target))} if self.is_here and target is not None else {}
+            trigger = self.ask(method, path, body, more=more)["request-id"]
         while True:
             answer = self.ask("GET", f"/{kind}/{trigger}")
             if answer["status"]["id"] == "COMPLETED":
@@ -124,7 +143,7 @@ def job_address(
             f"the driver of job {job_id}, process {driver.pid}, has no REST server: it was started with rest.enabled: "
             "false, or found no free port"
         )
-    return JobAddress(job_id, replace(driver.rest, identity=identity))
+    return JobAddress(job_id, replace(driver.rest, identity=identity), is_here=True)
 
 
 def token_of(rest: RestAddress) -> str | None:

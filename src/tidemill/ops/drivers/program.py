@@ -8,20 +8,24 @@ import sys
 import types
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import PipelineOptions, SparkOptions
 from tidemill.errors import ConfigurationError
 from tidemill.ops.errors import NotThereError
+from tidemill.runtime.task.program_modules import PACKAGE, ProgramModules, shared_names, write_stubs
 
-__all__ = ["Program", "has_workers_elsewhere", "send_along"]
+__all__ = ["CODE_VARIABLE", "Program", "has_workers_elsewhere", "send_along"]
 
 #: Maximum size of the code that is sent to workers. A larger directory probably contains something else.
 _MOST_SHIPPED: Final = 50 << 20
+#: Environment variable with the directory of a ``module:function``, if it is not the working directory.
+CODE_VARIABLE: Final = "TIDEMILL_PROGRAM_DIRECTORY"
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,10 @@ class Program:
             raise NotThereError(
                 f"{self.name} is a file: specify {module_name} for the script, or the module without .py for a function"
             )
-        with self._as_main(sys.modules["__main__"], self.name, Path.cwd()):
+        directory = Path(os.environ.get(CODE_VARIABLE) or Path.cwd())
+        with self._as_main(sys.modules["__main__"], self.name, directory) as imported:
             try:
-                module = importlib.import_module(module_name)
+                module = imported(module_name)
             except ModuleNotFoundError as error:
                 if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                     raise  # the module exists, but imports another one that does not
@@ -102,30 +107,53 @@ class Program:
         if not files:
             return None
         archive = folder / "program.zip"
+        shared = shared_names([str(root)])
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+            if shared:
+                target.writestr(f"{PACKAGE}/__init__.py", "")
             for file in files:
-                target.write(file, file.relative_to(root))
+                name = file.relative_to(root)
+                target.write(file, Path(PACKAGE, name) if name.parts[0].removesuffix(".py") in shared else name)
         return archive
 
     @contextmanager
-    def _as_main(self, module: types.ModuleType, name: str, directory: Path) -> Iterator[None]:
+    def _as_main(
+        self, module: types.ModuleType, name: str, directory: Path
+    ) -> Iterator[Callable[[str], types.ModuleType]]:
         """Make ``module`` the main module of this process, with the program's arguments and with its directory and
-        files in the path.
+        files in the path. Yields a function that imports a module of the program.
 
-        Workers on this machine inherit the directory through the environment; the files are sent to them.
+        The command line itself never imports a file of the program, whatever its name: see
+        :mod:`tidemill.runtime.task.program_modules`. Workers on this machine inherit the directory through the
+        environment; the files are sent to them.
         """
         main, argv, path, inherited = sys.modules["__main__"], sys.argv, list(sys.path), os.environ.get("PYTHONPATH")
+        directories = [str(directory), *_import_paths(self.python_files)]
+        shared = shared_names(directories)
         sys.modules["__main__"], sys.argv = module, [name, *self.arguments]
-        sys.path[:0] = [str(directory), *_import_paths(self.python_files)]
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(directory), inherited]))
-        try:
-            yield
-        finally:
-            sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
-            if inherited is None:
-                del os.environ["PYTHONPATH"]
+        with ExitStack() as undo:
+            for_workers = str(directory)
+            imported: Callable[[str], types.ModuleType] = importlib.import_module
+            if shared:
+                modules = ProgramModules(directories, shared)
+                if module is not main:
+                    module.__dict__["__builtins__"] = modules.builtins()
+                modules.install()
+                undo.callback(modules.remove)
+                imported = modules.imported
+                for_workers = undo.enter_context(TemporaryDirectory(prefix="tidemill-modules-"))
+                write_stubs(Path(for_workers), directories, shared)
             else:
-                os.environ["PYTHONPATH"] = inherited
+                sys.path[:0] = directories
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [for_workers, inherited]))
+            try:
+                yield imported
+            finally:
+                sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+                if inherited is None:
+                    del os.environ["PYTHONPATH"]
+                else:
+                    os.environ["PYTHONPATH"] = inherited
 
 
 def has_workers_elsewhere(settings: Configuration) -> bool:

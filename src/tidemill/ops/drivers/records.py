@@ -28,6 +28,7 @@ __all__ = [
     "RestAddress",
     "driver_of",
     "drivers",
+    "forget_ended",
     "new_log",
     "recorded",
     "records_directory",
@@ -185,7 +186,7 @@ def recorded(program: str, log: str | None) -> Iterator[DriverRecord]:
     # A process may create several records within a millisecond, and would wait forever for its own lock.
     while (path := records_directory() / f"driver-{started:015d}-{os.getpid()}.json").with_suffix(".lock").exists():
         started += 1
-    _forget_old()
+    forget_ended(MOST_ENDED)
     record = DriverRecord(path, Driver(os.getpid(), program, started, log))
     code = 1
     try:
@@ -256,15 +257,17 @@ def _is_held(lock: Path) -> bool:
         os.close(handle)
 
 
-def _forget_old() -> None:
+def forget_ended(kept: int = 0) -> int:
+    """Delete the records and logs of drivers that have ended, except for the last ``kept``; return how many."""
     paths = sorted(records_directory().glob("driver-*.json"), reverse=True)
     ended = [path for path in paths if not _is_held(path.with_suffix(".lock"))]
-    for path in ended[MOST_ENDED:]:
+    for path in ended[kept:]:
         driver = _read(path)
         # A log that the user put in another directory is not deleted.
         if driver is not None and driver.log is not None and Path(driver.log).parent == records_directory():
             Path(driver.log).unlink(missing_ok=True)
         _delete(path)
+    return len(ended[kept:])
 
 
 def _delete(record: Path) -> None:

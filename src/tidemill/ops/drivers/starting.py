@@ -21,6 +21,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.ops.driver_log import LOG_VARIABLE
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.drivers.records import Driver, DriverJob, drivers, new_log
+from tidemill.python_versions import SAFELY
 
 __all__ = ["Started", "start_detached"]
 
@@ -58,7 +59,18 @@ def start_detached(
     ``variables`` are added to the environment of this process. If the wait is interrupted, the program is terminated.
     """
     log, file = new_log(program.name, yaml.safe_dump(settings.to_dict(), allow_unicode=True))
-    command = [sys.executable, "-m", "tidemill", "run", "--config", str(file), program.name, *program.arguments]
+    # Without this option, Python would import files of the working directory instead of the packages of that name.
+    command = [
+        sys.executable,
+        *SAFELY,
+        "-m",
+        "tidemill",
+        "run",
+        "--config",
+        str(file),
+        program.name,
+        *program.arguments,
+    ]
     begun = time.time_ns() // 1_000_000
     try:
         with log.open("ab") as output:

@@ -19,7 +19,8 @@ from tidemill.ops.queryable.errors import (
     UnknownKeyOrNamespaceError,
     UnknownStateNameError,
 )
-from tidemill.runtime.driver.queryable_service import address_of, stop_queryable_state
+from tidemill.ops.queryable.servers import address_of
+from tidemill.runtime.driver.queryable_service import stop_queryable_state
 
 __all__ = [
     "CommittedStates",

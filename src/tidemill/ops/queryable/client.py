@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tidemill.checkpoint.model import Epoch
 from tidemill.common.completable_future import CompletableFuture
@@ -15,7 +15,7 @@ from tidemill.errors import SerializationError, TidemillError
 from tidemill.ops.queryable.answer import ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection
 from tidemill.ops.queryable.client_lookups import Location, Lookups
-from tidemill.ops.queryable.errors import QueryableStateError
+from tidemill.ops.queryable.errors import QueryableStateError, UnknownKeyOrNamespaceError
 from tidemill.python_versions import Self
 from tidemill.state.codecs.serializers import Incompatible, compatibility, parse_type_snapshot, type_text
 from tidemill.state.files.sections import type_refusal
@@ -26,7 +26,7 @@ __all__ = ["PlainAnswer", "QueryableStateClient"]
 
 
 class PlainAnswer(NamedTuple):
-    """The value of a key as plain data, and the epoch that committed it."""
+    """The value of a key as plain data, None if it has none, and the committed epoch in which it was looked up."""
 
     epoch: int
     value: Any
@@ -53,6 +53,9 @@ class _AsState:
     def result(self, epoch: Epoch, value: Any) -> ImmutableState:
         return self.kind.queried(self.descriptor, epoch, value)
 
+    def missing(self, epoch: Epoch, key: Any) -> NoReturn:
+        raise UnknownKeyOrNamespaceError(f"there is no value for key {key!r:.200} in epoch {epoch}")
+
 
 class _AsPlainData:
     """The result is plain data, for any kind of state."""
@@ -65,6 +68,9 @@ class _AsPlainData:
 
     def result(self, epoch: Epoch, value: Any) -> PlainAnswer:
         return PlainAnswer(epoch, value)
+
+    def missing(self, epoch: Epoch, key: Any) -> PlainAnswer:
+        return PlainAnswer(epoch, None)
 
 
 class QueryableStateClient:
@@ -119,7 +125,10 @@ class QueryableStateClient:
         return self._lookups.get(str(job_id), queryable_state_name, key, wanted)
 
     def get_plain(self, job_id: JobID | str, queryable_state_name: str, key: Any) -> CompletableFuture[PlainAnswer]:
-        """Like :meth:`get_kv_state`, but without a descriptor: the value is plain data, as in the state processor."""
+        """Like :meth:`get_kv_state`, but without a descriptor: the value is plain data, as in the state processor.
+
+        The value of a key without an entry is None.
+        """
         return self._lookups.get(str(job_id), queryable_state_name, key, self._as_plain_data)
 
     def shutdown_and_wait(self) -> None:
@@ -168,5 +177,5 @@ def _check_key(location: Location, key_type: TypeInformation | None) -> None:
     declared = key_type.describe()
     found = compatibility(stored, declared, is_key=True)
     if isinstance(found, Incompatible):
-        what = type_refusal("key", type_text(stored), type_text(declared), found.reason)
+        what = type_refusal(location.state, "key", type_text(stored), type_text(declared), found.reason)
         raise SerializationError(f"state {location.state!r} of operator {location.operator} {what}")

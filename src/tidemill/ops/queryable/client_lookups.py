@@ -19,7 +19,7 @@ from tidemill.common.completable_future import CompletableFuture
 from tidemill.errors import TidemillError
 from tidemill.ops.queryable.answer import NOTHING, Answers, AnswerValues, PartSchema, ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection, settle
-from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError, UnknownKeyOrNamespaceError
+from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
 from tidemill.ops.queryable.wire import LARGEST_REQUEST, MOST_KEYS, pack_hashes, share_of
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 from tidemill.state.keys.stable_hash import stable_hash
@@ -62,6 +62,10 @@ class Wanted(Protocol):
 
     def result(self, epoch: Epoch, value: Any) -> Any:
         """Return the result for a value."""
+        ...
+
+    def missing(self, epoch: Epoch, key: Any) -> Any:
+        """Return the result for a key without a value, or raise an error."""
         ...
 
 
@@ -218,7 +222,7 @@ class Lookups:
     @staticmethod
     def _result(lookup: _Lookup, epoch: Epoch, value: Any) -> Any:
         if value is NOTHING:
-            raise UnknownKeyOrNamespaceError(f"there is no value for key {lookup.key!r:.200} in epoch {epoch}")
+            return lookup.wanted.missing(epoch, lookup.key)
         return lookup.wanted.result(epoch, value)
 
     def _locate(self, job: str, name: str) -> Future[tuple[Any, ...]]:

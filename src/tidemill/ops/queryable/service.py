@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.connections import Access, serve_queries
 from tidemill.ops.queryable.proxy import StateProxy
 from tidemill.ops.queryable.server import StateServer
+from tidemill.ops.queryable.servers import QueryServer, recorded
 from tidemill.state_processor.job_directory import JobDirectory
 
 __all__ = ["Service", "serving"]
@@ -144,5 +146,13 @@ async def serve(service: Service, ended: asyncio.Event, ready: Callable[[tuple[s
     """Serve queries until ``ended`` is set; ``ready`` is called with the address."""
     async with serving(service) as address:
         log.info("queryable state of job %s is served at %s:%d", service.job_id or service.directory, *address)
-        ready(address)
-        await ended.wait()
+        server = QueryServer(
+            service.job_id or service.directory.rstrip("/").rpartition("/")[2],
+            *address,
+            os.getpid(),
+            service.directory,
+            service.stay,
+        )
+        with nullcontext() if service.is_server else recorded(server):
+            ready(address)
+            await ended.wait()

@@ -24,13 +24,14 @@ from tidemill.config import (
 )
 from tidemill.config.unknown_keys import unknown_keys
 from tidemill.errors import ConfigurationError
-from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
+from tidemill.ops.drivers.program import CODE_VARIABLE, Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import drivers, records_directory
 from tidemill.ops.drivers.starting import start_detached
 from tidemill.ops.rest.errors import BadRequestError, ConflictError, UnavailableError
 from tidemill.ops.rest.models.programs import ProgramPlan, RunRequest
 from tidemill.ops.rest.program_store import ProgramStore, StoredProgram
 from tidemill.ops.rest.savepoint_paths import checked_path, roots_of
+from tidemill.python_versions import SAFELY
 
 __all__ = ["Programs"]
 
@@ -170,14 +171,14 @@ def _arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _variables(program: StoredProgram) -> dict[str, str]:
-    """Return the environment variables that make the program importable, also in workers on this machine."""
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(program.code), os.environ.get("PYTHONPATH")]))}
+    """Return the environment variables with which the command line finds the program."""
+    return {CODE_VARIABLE: str(program.code)}
 
 
 def _run(command: Sequence[str], variables: dict[str, str], output: IO[bytes], log: IO[bytes]) -> int:
     """Run the command line with a time limit and return its exit code. Kills all processes that it has started."""
     process = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "tidemill", *command],
+        [sys.executable, *SAFELY, "-m", "tidemill", *command],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=log,

@@ -168,6 +168,8 @@ class RestServer:
         """Show a job that was started in this process."""
         if isinstance(client, RunningJob) and client.outline is not None:
             self.jobs.add(ShownJob(client, client.outline))
+            if client.outline.record is not None:
+                client.outline.record.reachable_at(self.url)
 
     def finish(self) -> None:
         """Before the process ends, give clients a moment to receive the results of their operations.

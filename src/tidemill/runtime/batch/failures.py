@@ -22,6 +22,8 @@ from tidemill.state.keys.key_groups import Subtask
 
 #: The maximum number of characters of a record or key that a message shows.
 _SHOWN: Final = 200
+#: The modules that call user functions.
+_CALLERS: Final = ("/common/calls.py", "/operators/record_loops.py")
 #: The address in the text of an object, which is different after each restart.
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
@@ -48,8 +50,10 @@ class Failure:
 def user_traceback(error: BaseException) -> str:
     """Return the traceback of an exception without the engine's frames."""
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if not frame.filename.startswith(PACKAGE)] or list(frames)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
+    shown = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    if not shown and not (frames and frames[-1].filename.endswith(_CALLERS)):
+        shown = list(frames)  # the engine raised it, not a function written in C such as int()
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)] if shown else []
     if error.__cause__ is not None and not isinstance(error, TidemillError):
         lines[:0] = [
             *traceback.format_exception(error.__cause__),
@@ -67,8 +71,10 @@ def user_error(
     key: Any = NO_RECORD,
     line: str = "",
     site: FailureSite | None = None,
+    advice: str = "",
 ) -> TidemillError:
     """Wrap an exception that a user function raised; ``site`` is the place in the job, as far as the caller knows it.
+    ``advice`` is a sentence at the end of the message.
 
     One of Tidemill's own errors (such as state used in the wrong place) keeps its class, so that callers can
     distinguish it. Everything else becomes a :class:`UserCodeError`, including ``SystemExit`` and ``KeyboardInterrupt``
@@ -94,6 +100,7 @@ def user_error(
         message += f", while processing {', '.join(details)}"
     if not isinstance(error, Exception):
         message += f". A function cannot end its process with {type(error).__name__}: the job fails instead"
+    message += f". {advice}" if advice and isinstance(error, Exception) else ""
     kind = type(error) if isinstance(error, TidemillError) else UserCodeError
     wrapped = kind(message)
     wrapped.site = site

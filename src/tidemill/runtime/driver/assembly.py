@@ -231,7 +231,14 @@ class JobAssembly:
             exceptions,
             self.savepoints,
             self.metrics,
-            JobOutline(launch.plan, configuration, self.storage, self.parallelism),
+            JobOutline(
+                launch.plan,
+                configuration,
+                self.storage,
+                self.parallelism,
+                launch.resumes,
+                None if launch.checked is None else launch.checked.record,
+            ),
             self._owner,
         )
         released.push(held.pop_all())

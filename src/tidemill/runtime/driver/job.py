@@ -34,6 +34,7 @@ from tidemill.runtime.driver.savepoints import Ending, Savepoints
 from tidemill.runtime.observe.epoch_stats import EpochStats
 from tidemill.runtime.observe.exception_history import ExceptionHistory
 from tidemill.runtime.observe.log_place import PLACE, LogPlace
+from tidemill.runtime.start.driver_record import DriverRecord
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +96,18 @@ class StopSignal:
 
 @dataclass(frozen=True)
 class JobOutline:
-    """The compiled program of a job, its configuration, its durable storage, and the parallelism of its chains."""
+    """The compiled program of a job, its configuration, its durable storage, and the parallelism of its chains.
+
+    ``resumes`` says from which epoch the job goes on; it is empty for a job that starts without state. ``record`` tells
+    other drivers that this one runs the job, if it has durable storage.
+    """
 
     plan: JobPlan
     configuration: Configuration
     storage: Storage
     parallelism: JobParallelism
+    resumes: str = ""
+    record: DriverRecord | None = None
 
 
 class RunningJob(JobClient):

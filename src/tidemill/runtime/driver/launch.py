@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from tidemill.checkpoint.cleanup import discard_job
-from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.log import ManifestLog, has_committed
 from tidemill.checkpoint.lost_manifests import evidence
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.portable import is_input
@@ -33,6 +34,7 @@ from tidemill.runtime.driver.owner_watch import OwnerWatch
 from tidemill.runtime.driver.rescaling import JobParallelism, with_stored_max_parallelism
 from tidemill.runtime.driver.savepoints import Savepoints
 from tidemill.runtime.observe.logs import LogSettings
+from tidemill.runtime.start.before_engine import Checked
 from tidemill.runtime.start.starting_point import StartingPoint, check_own_end, check_start_over, starting_point
 from tidemill.runtime.start.trust import check_trusted
 from tidemill.runtime.start.upgrade import warn_of_derived_uids
@@ -56,6 +58,9 @@ class Launch:
     configuration: Configuration
     operators: Mapping[str, Transformation]
     start_from: StartingPoint | None = None
+    checked: Checked | None = None
+    #: From which epoch the job goes on; empty if it starts without state.
+    resumes: str = ""
 
     def sources(self) -> dict[int, Source]:
         """The program's own source objects, by chain."""
@@ -92,12 +97,15 @@ class Launch:
         elif head is not None and head.finished:
             check_own_end(self.plan, head, manifests.operators_of(head), self.collecting_sinks())
         restored = head if start_from is None else start_from.state.manifest
+        resumes = _resumes(restored, None if start_from is None else start_from.path)
+        if resumes:
+            log.info("job %s %s", self.job_id, resumes)
         operators = [operator for chain in self.plan.chains for operator in chain.operators if operator.keyed]
         if restored is None or all(operator.explicit_max_parallelism for operator in operators):
-            return replace(self, start_from=start_from)
+            return replace(self, start_from=start_from, resumes=resumes)
         asked_for = self.configuration.contains(PipelineOptions.PARALLELISM)
         plan = with_stored_max_parallelism(self.plan, restored.max_parallelism, lower=not asked_for)
-        return replace(self, plan=plan, start_from=start_from)
+        return replace(self, plan=plan, start_from=start_from, resumes=resumes)
 
     def parallelism(self, default: int) -> JobParallelism:
         """The parallelism of the job's chains, shared by all its executions."""
@@ -190,15 +198,30 @@ class Launch:
         )
 
 
-def prepare(program: JobProgram, parallelism: int) -> Launch:
-    """Compile a program; ``parallelism`` is the default if neither the program nor its configuration sets it."""
+def _resumes(restored: Manifest | None, path: str | None) -> str:
+    """Say from which epoch a job goes on, and when it was: ``goes on from epoch 190 of 2026-11-16 03:12:05Z``."""
+    if restored is None or not has_committed(restored):
+        return ""
+    if restored.finished:
+        return f"has finished with epoch {restored.epoch}"
+    when = datetime.fromtimestamp(restored.clock / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+    epoch = f"epoch {restored.epoch} of {when}"
+    return f"goes on from {epoch}" if path is None else f"starts from {path}, {epoch}"
+
+
+def prepare(program: JobProgram, parallelism: int, checked: Checked | None = None) -> Launch:
+    """Compile a program; ``parallelism`` is the default if neither the program nor its configuration sets it.
+
+    ``checked`` is the result of :func:`~tidemill.runtime.start.before_engine.check_before_engine`.
+    """
     configuration = program.configuration
     LogSettings.of(configuration).set_up_driver()
     if (note := program.dependencies().interpreter_note()) is not None:
         log.warning("%s", note)
-    job_id = configuration.get(ExecutionOptions.JOB_ID) or str(JobID.generate())
+    known = configuration.get(ExecutionOptions.JOB_ID) if checked is None else checked.job_id
+    job_id = known or str(JobID.generate())
     plan = compile_job(program.transformations, configuration, program.name, default_parallelism=parallelism)
-    return Launch(job_id, plan, configuration, operators_by_uid(program.transformations))
+    return Launch(job_id, plan, configuration, operators_by_uid(program.transformations), checked=checked)
 
 
 def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Path | None, Callable[[], None]]:

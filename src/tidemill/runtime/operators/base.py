@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tidemill.datastream.functions.base import RuntimeContext
 from tidemill.datastream.functions.state_descriptors import StateDescriptor
+from tidemill.datastream.program.specs import GUARDED
 from tidemill.errors import FailureSite, StateError, TidemillError
 from tidemill.graph.plan import OperatorPlan
 from tidemill.metrics import MetricGroup
@@ -23,6 +24,13 @@ from tidemill.runtime.time.strands import PartitionEnd, Strand
 from tidemill.state.keyed.backend import KeyedStateBackend
 from tidemill.state.keys.key_groups import Subtask
 from tidemill.state.operator.operator_state import OperatorStateBackend
+
+#: What an error says about a record at which a function raises, if the operator supports error policies.
+_ADVICE: Final = (
+    "To go on without such records, set an error policy on the operator: .on_error(ErrorPolicy.skip()), or "
+    ".on_error(ErrorPolicy.side_output(tag)) to keep them"
+)
+_GUARDED: Final = frozenset(kind.__name__ for kind in GUARDED)
 
 
 @dataclass
@@ -213,7 +221,8 @@ class Operator:
         details = {"record": record, **more} if with_record else more
         plan = self.context.plan
         site = FailureSite(plan.name, plan.uid, self.context.subtask)
-        return user_error(where, error, line=plan.user_line, site=site, **details)
+        advice = _ADVICE if with_record and plan.spec_kind in _GUARDED else ""
+        return user_error(where, error, line=plan.user_line, site=site, advice=advice, **details)
 
     def failed_at(
         self, values: Sequence[Any], error: BaseException, position: int, *, method: str = ""

@@ -201,7 +201,7 @@ class SourceOperator(Operator):
         try:
             return in_form(values)
         except TypeMismatchError as error:
-            raise TypeMismatchError(f"{self.context.where} has read a record of the wrong type: {error}") from None
+            raise TypeMismatchError(f"{self.context.plan.label} has read a record of the wrong type: {error}") from None
 
     def _taken(self, values: list[Any]) -> list[Any]:
         """Capture records: a source may reuse an object, or share one between records."""

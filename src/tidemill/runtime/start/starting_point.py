@@ -27,7 +27,15 @@ from tidemill.errors import CheckpointError, ConfigurationError, GraphError, Job
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.start.trust import comparable_path
 
-__all__ = ["StartingPoint", "check_own_end", "check_start_over", "finished_refusal", "starting_point"]
+__all__ = [
+    "Start",
+    "StartingPoint",
+    "check_own_end",
+    "check_start_over",
+    "decide_start",
+    "finished_refusal",
+    "starting_point",
+]
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +81,36 @@ class StartingPoint:
             log.warning("savepoint %s was claimed, but could not be deleted completely: %s", self.path, error)
 
 
+@dataclass(frozen=True)
+class Start:
+    """The decision what a job starts from: None for its own last epoch, or for no state.
+
+    ``note`` explains a decision that may surprise; it is a warning if the job abandons an epoch.
+    """
+
+    point: StartingPoint | None = None
+    note: str = ""
+    abandons: bool = False
+
+
 def starting_point(
     configuration: Configuration, manifests: ManifestLog, job_id: str, *, batch: bool = False
 ) -> StartingPoint | None:
     """The savepoint or checkpoint that a job is to start from; None if it resumes from its own last epoch, or is new.
 
-    ``manifests`` is the job's own log. The configured path is used unless the job's history began from it, or the
-    configuration prefers the job's last epoch.
+    Logs the reason. Raises as :func:`decide_start` does.
+    """
+    start = decide_start(configuration, manifests, job_id, batch=batch)
+    if start.note:
+        log.log(logging.WARNING if start.abandons else logging.INFO, "%s", start.note)
+    return start.point
+
+
+def decide_start(configuration: Configuration, manifests: ManifestLog, job_id: str, *, batch: bool = False) -> Start:
+    """Decide what a job starts from; ``manifests`` is its own log.
+
+    The configured path is used unless the job's history began from it, or the configuration prefers the job's last
+    epoch.
 
     Raises :class:`~tidemill.errors.NoSavepointError` if the path contains no savepoint or checkpoint,
     :class:`~tidemill.errors.JobFinishedError` if it is the end of a job, and :class:`~tidemill.errors.GraphError` for
@@ -87,20 +118,19 @@ def starting_point(
     """
     path = configuration.get(StateRecoveryOptions.SAVEPOINT_PATH)
     if path is None:
-        return None
+        return Start()
     head = manifests.read_head()
     last = head if has_committed(head) else None
+    resumes = "" if last is None else f"job {job_id} resumes from its epoch {last.epoch}"
     if last is not None and configuration.get(StateRecoveryOptions.PREFER_LATEST):
-        log.info("job %s resumes from its epoch %d, which is preferred to %s", job_id, last.epoch, path)
-        return None
+        return Start(note=f"{resumes}, which is preferred to {path}")
     if batch:
         raise GraphError(
             f"a job in BATCH mode cannot start from {path}: it always starts without state. Set "
             f"execution.runtime-mode: STREAMING, or remove {StateRecoveryOptions.SAVEPOINT_PATH.key}"
         )
     if last is not None and _is_own(configuration, job_id, path):
-        log.info("job %s resumes from its epoch %d: %s is its own directory", job_id, last.epoch, path)
-        return None
+        return Start(note=f"{resumes}: {path} is its own directory")
     claim = configuration.get(StateRecoveryOptions.CLAIM_MODE) == "CLAIM"
     options = store_options(configuration)
     try:
@@ -108,33 +138,21 @@ def starting_point(
     except NoSavepointError:
         if last is None or not _is_place(path, last.history.get("path")):
             raise
-        log.info(
-            "job %s resumes from its epoch %d: it started from %s, which no longer exists", job_id, last.epoch, path
-        )
-        return None
+        return Start(note=f"{resumes}: it started from {path}, which no longer exists")
     if last is not None and (start.is_behind(last) or _began_before(manifests, last, start.state)):
         # ``resume-mode: none`` would delete the job's own checkpoints, including this one.
         own = _is_own(configuration, job_id, path.partition("/chk-")[0])
         again = f"start a job with another {ExecutionOptions.JOB_ID.key} from it" if own else _ANEW
-        log.info(
-            "job %s resumes from its epoch %d: it has already started from %s. To return to it again, %s",
-            job_id,
-            last.epoch,
-            path,
-            again,
-        )
-        return None
+        return Start(note=f"{resumes}: it has already started from {path}. To return to it again, {again}")
     if (refusal := finished_refusal(path, start.state.manifest)) is not None:
         raise JobFinishedError(refusal)
-    if last is not None:
-        log.warning(
-            "job %s abandons its epoch %d and starts from epoch %d of %s: output since then is written again",
-            job_id,
-            last.epoch,
-            start.state.manifest.epoch,
-            path,
-        )
-    return start
+    if last is None:
+        return Start(start)
+    note = (
+        f"job {job_id} abandons its epoch {last.epoch} and starts from epoch {start.state.manifest.epoch} of {path}: "
+        "output since then is written again"
+    )
+    return Start(start, note, abandons=True)
 
 
 def finished_refusal(path: str, manifest: Manifest) -> str | None:

@@ -21,7 +21,14 @@ from tidemill.runtime.task.operator_kinds import TIMED, lost_timers
 from tidemill.state.codecs.column_codecs import codec_for
 from tidemill.state.codecs.serializers import Convert, Incompatible, compatibility, parse_type_snapshot, type_text
 from tidemill.state.files.section_kinds import TIMER
-from tidemill.state.files.sections import TIMER_SHAPE, StateShape, read_rows, type_refusal, with_unknown_key
+from tidemill.state.files.sections import (
+    TIMER_SHAPE,
+    StateShape,
+    read_rows,
+    start_empty,
+    type_refusal,
+    with_unknown_key,
+)
 from tidemill.state.files.state_file import Section
 from tidemill.state.files.ttl_declared import stored_ttl
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
@@ -173,7 +180,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
     was = schema.get(OPERATOR_STATE) or schema.get("types", {}).get("kind", kept.kind)
     now = state.schema.get(OPERATOR_STATE) or state.schema["types"]["kind"]
     if was != now:
-        return f"is stored as {was} state, but the program now declares it as {now} state; give it another name"
+        return f"is stored as {was} state, but the program now declares it as {now} state; {start_empty(state.name)}"
     stored, wanted = parse_type_snapshot(schema.get("types")), parse_type_snapshot(state.schema["types"])
     if "key" in wanted:
         stored = with_unknown_key(stored)
@@ -183,7 +190,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
             continue
         found = compatibility(stored[column], wanted[column], is_key=column != "value")
         if isinstance(found, Incompatible):
-            return type_refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)
+            return type_refusal(state.name, column, type_text(stored[column]), type_text(wanted[column]), found.reason)
         if isinstance(found, Convert):
             what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
             notes.append(f"{what} are checked against the declared type" if found.check else f"{what} are converted")

@@ -386,7 +386,7 @@ class Chain:
             attempt_number=settings.attempt_number,
             # The output of a source is not checked here: its operator or Spark's schema ensures the declared type.
             output=Output(
-                f"operator {plan.name!r} (uid {plan.uid})",
+                plan.label,
                 plan.output_type if plan.inputs else None,
                 plan.side_outputs,
                 Emissions.of(

@@ -266,7 +266,7 @@ class EpochTask:
         if not keyed:
             return lambda batch: process(batch, index)
         partitioning = chain.partitioning(edge)
-        extract = key_extractor(self._plan.head.name, partitioning.selector, partitioning.key_type)
+        extract = key_extractor(self._plan.head.label, partitioning.selector, partitioning.key_type)
         sample = None if chain.key_sampler is None else chain.key_sampler.take
 
         def receive(batch: Batch) -> None:
@@ -308,7 +308,7 @@ class EpochTask:
         target = self._bundle.plan.chains[edge.target_chain]
         route = route_for(
             chain.partitioning(edge),
-            f"operator {target.head.name!r} (uid {target.head.uid})",
+            target.head.label,
             self._subtask,
             self._context.parallelism[edge.source_chain],
             len(partitions),

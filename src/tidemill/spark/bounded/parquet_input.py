@@ -21,14 +21,15 @@ from tidemill.spark.session.failures import translated
 __all__ = ["materialise_frame"]
 
 
-def materialise_frame(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) -> str:
+def materialise_frame(dataframe: Callable[[], DataFrame], storage: Storage, uid: str, name: str = "") -> str:
     """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job did so, and return the folder.
 
-    The rows are in a directory, as Spark writes them, or in objects that its tasks write.
+    The rows are in a directory, as Spark writes them, or in objects that its tasks write. ``name`` is what errors call
+    the source.
     """
 
     def write(folder: str) -> None:
-        with translated(f"read the source with uid {uid!r}"):
+        with translated(f"read the source {name or f'with uid {uid!r}'}"):
             if isinstance(storage, LocalStorage):
                 _write_files(dataframe(), storage, folder)
             else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
@@ -39,10 +40,12 @@ def misfit_in(
     sources: Mapping[str, FormatSource],
     failure: Exception,
     original: Callable[[str], str] = lambda path: path,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> TypeMismatchError | None:
     """Return an error with the record that a job has failed at, if the record does not match its schema, else None.
 
-    ``sources`` are the sources that read files, by uid. ``original`` maps a copy that Spark has read to its original.
+    ``sources`` are the sources that read files, by uid, and ``names`` what messages call them. ``original`` maps a copy
+    that Spark has read to its original.
     """
     told = _FILE.search(str(failure))
     if told is None:
@@ -58,7 +61,8 @@ def misfit_in(
             record = _record(session, source, source.schema, file, columns_in(name, _depth(source, name) or 0))
             if record is not None:
                 misfit = Misfit(source.format, record, source.schema, _by_name(source))
-                return misfit_error(uid, misfit, name, message_text(record))
+                called = names.get(uid, f"with uid {uid!r}")
+                return misfit_error(uid, misfit, name, message_text(record), called)
     return None
 
 

@@ -51,7 +51,7 @@ def watched_source(
         configuration,
         operator,
         listing,
-        SparkFileReader(operator.uid, listing, frames, staging, depth),
+        SparkFileReader(operator.named, listing, frames, staging, depth),
         local=isinstance(listing, LocalListing),
         # In Hadoop's file systems, the blocks of a file may be in a different order in each epoch.
         keeps_order=not isinstance(listing, HadoopListing),

@@ -28,9 +28,9 @@ def frame_of(rows: EpochRows | None, chain: int) -> SourceFrames:
 class SparkFileReader:
     """Reads the files of one source. Objects that Spark cannot read are copied first."""
 
-    def __init__(self, uid: str, listing: FileListing, frames: FileFrames, staging: Staging, root_depth: int) -> None:
+    def __init__(self, named: str, listing: FileListing, frames: FileFrames, staging: Staging, root_depth: int) -> None:
         """``root_depth`` is the number of leading path parts that cannot name columns."""
-        self._uid = uid
+        self._named = named
         self._listing = listing
         self._frames = frames
         self._staging = staging
@@ -46,15 +46,15 @@ class SparkFileReader:
         files, depth = list(paths), self._root_depth
         if isinstance(self._listing, ObjectListing):
             files, depth = self._staging.copies(self._listing, files)
-        with _reading(self._uid):
-            return SparkFileRows(self._uid, self._frames.frame(files, depth))
+        with _reading(self._named):
+            return SparkFileRows(self._named, self._frames.frame(files, depth))
 
 
 class SparkFileRows:
     """The rows of some files, as a DataFrame."""
 
-    def __init__(self, uid: str, frame: DataFrame) -> None:
-        self._uid = uid
+    def __init__(self, named: str, frame: DataFrame) -> None:
+        self._named = named
         self._frame = frame
 
     def all(self) -> EpochRows | None:
@@ -63,7 +63,7 @@ class SparkFileRows:
 
     def count(self) -> int:
         """Count the rows, which reads the files."""
-        with _reading(self._uid):
+        with _reading(self._named):
             return self._frame.count()
 
     def part(self, ranges: Sequence[tuple[int, int]], *, open_end: bool) -> EpochRows | None:
@@ -75,7 +75,7 @@ class SparkFileRows:
         return self._rows(frames)
 
     def _rows(self, frames: Sequence[DataFrame]) -> EpochRows | None:
-        with _reading(self._uid):
+        with _reading(self._named):
             rdds = [rdd for frame in frames if (rdd := frame._jdf.toArrowBatchRdd()).getNumPartitions()]
             if not rdds:
                 return None
@@ -83,5 +83,5 @@ class SparkFileRows:
             return EpochRows(whole, whole.getNumPartitions())
 
 
-def _reading(uid: str) -> AbstractContextManager[None]:
-    return translated(f"read the source with uid {uid!r}")
+def _reading(named: str) -> AbstractContextManager[None]:
+    return translated(f"read the source {named}")

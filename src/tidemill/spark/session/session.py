@@ -6,8 +6,11 @@ import atexit
 import functools
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,8 @@ from tidemill.common.configuration import Configuration
 from tidemill.config import SparkOptions
 from tidemill.runtime.task.scratch import scratch_directory
 from tidemill.spark.session.cluster import is_clustered
+from tidemill.spark.session.java import check_java
+from tidemill.spark.session.quiet_start import without_notices
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +74,44 @@ def new_session(configuration: Configuration) -> SparkSession:
     builder = SparkSession.builder.appName("tidemill").master(master)
     for key, value in settings_for(master, asked_for).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    if starts_jvm():
+        with without_notices(), _own_interrupts():
+            session = builder.getOrCreate()
+    else:
+        with _own_interrupts():
+            session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     # Spark itself reads this setting only in spark-submit.
     session.sparkContext.pythonExec = asked_for.get(_INTERPRETER, session.sparkContext.pythonExec)
     return session
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of keyboard interrupts: an interrupt cancels the job, which cancels what it runs on Spark.
+
+    PySpark's own handler sends a command to the JVM from within the command that it may have interrupted, and py4j
+    reports that with several tracebacks.
+    """
+    if threading.current_thread() is not threading.main_thread():  # PySpark sets no handler then
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
+
+
+def starts_jvm() -> bool:
+    """Whether a new session would start a JVM, instead of using the one that this process has."""
+    return SparkContext._gateway is None and not is_started_by_submit()
+
+
+def check_startable() -> None:
+    """Raise :class:`ConfigurationError` if a new session would have to start a JVM, and cannot."""
+    if starts_jvm():
+        check_java()
 
 
 def settings_for(master: str, asked_for: Mapping[str, str]) -> dict[str, str]:

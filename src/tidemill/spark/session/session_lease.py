@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.common.configuration import Configuration
 from tidemill.errors import EngineLostError, JobExecutionError
 from tidemill.spark.session.failures import MORE_MEMORY
-from tidemill.spark.session.session import adopt, is_started_by_submit, new_session, running_session
+from tidemill.spark.session.session import adopt, check_startable, is_started_by_submit, new_session, running_session
 
 __all__ = ["SessionLease"]
 
@@ -98,6 +98,7 @@ class SessionLease:
             session = running_session()
             if session is None:
                 _make_way()
+                check_startable()
                 try:
                     session = new_session(self._configuration)
                 except (Py4JError, OSError) as error:

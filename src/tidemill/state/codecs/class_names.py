@@ -56,8 +56,7 @@ class Loading:
         found = self.classes.get(name) or _REGISTERED.get(name) or _lookup(name, may_import=self.allow_pickle)
         if found is None:
             raise SerializationError(
-                f"the class {name} of a stored value cannot be found: was it moved or renamed, or is it defined inside "
-                "a function or a script? Declare the state's type, or use register_class"
+                f"the class {name} of a stored value cannot be found. {_how_to_find(name)}"
                 + ("" if self.allow_pickle else "; its module is not imported, because the file is not trusted")
             )
         if not _KINDS[kind](found):
@@ -85,6 +84,18 @@ class Loading:
             f"keys of class {class_name(cls)} are stored with {had}, but the class now has {names}: a key with other "
             "fields is a different key"
         )
+
+
+def _how_to_find(name: str) -> str:
+    """What to do about a class that is not where it was."""
+    module, _, path = name.partition(":")
+    if "<locals>" in path:
+        return f"It was defined inside a function: define it at the top of the module {module}"
+    top = path.partition(".")[0]
+    return (
+        f"If it was moved or renamed, let {module} have it under that name too, as long as state with it exists: "
+        f"'from new_module import {top}' or '{top} = NewName' in {module}"
+    )
 
 
 TRUSTED = Loading()

@@ -191,7 +191,10 @@ _CLASS_TEXT: Final = {
 
 
 def _cannot(stored: _Description, declared: _Description) -> Incompatible:
-    return Incompatible(f"{type_text(stored)} cannot become {type_text(declared)}")
+    before, after = type_text(stored), type_text(declared)
+    if before == after:  # a class of the same name, but a dataclass before and a named tuple now
+        before, after = (f"the {one['kind'].replace('_', ' ')} {type_text(one)}" for one in (stored, declared))
+    return Incompatible(f"{before} cannot become {after}")
 
 
 def _inside(found: Compatibility) -> Compatibility:

@@ -191,7 +191,7 @@ def type_changes(
         if isinstance(found, Incompatible):
             raise StateMigrationError(
                 f"{where}: state {name!r} "
-                f"{type_refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)}"
+                f"{type_refusal(name, column, type_text(stored[column]), type_text(wanted[column]), found.reason)}"
             )
         if isinstance(found, Convert) and (found.apply is not None or found.check):
             changes[column] = found
@@ -203,14 +203,27 @@ def with_unknown_key(stored: dict[str, Any]) -> dict[str, Any]:
     return stored if "key" in stored else {**stored, "key": Types.PICKLED_BYTE_ARRAY().describe()}
 
 
-def type_refusal(column: str, stored: str, declared: str, reason: str) -> str:
+#: Prefixes of the names of states that operators register themselves, such as windows and rolling aggregates.
+_OF_OPERATORS: Final = ("_", "window-", "merging-window-")
+
+
+def start_empty(name: str) -> str:
+    """What to change in a program so that a state starts empty: functions can rename theirs, operators cannot."""
+    return "give the operator another uid" if name.startswith(_OF_OPERATORS) else "give the state another name"
+
+
+def type_refusal(name: str, column: str, stored: str, declared: str, reason: str) -> str:
     """The reason why a state cannot be restored: the stored and the declared type of a column, and what to do."""
     what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
     own = ", register a migration with migrate_from() of its descriptor" if column == "value" else ""
+    if name.startswith(_OF_OPERATORS):
+        own = ""
+    elif own and stored == declared:  # the class is of another kind, and a migration needs a name for it
+        own = ", give the class another name and register a migration with migrate_from() of the descriptor"
     return (
         f"is stored with {what} of another type than the program declares, and they cannot be converted: {reason}\n"
         f"    stored:   {stored}\n    declared: {declared}\n"
-        f"Declare the stored type again{own}, or give the state another name to start it empty"
+        f"Declare the stored type again{own}, or {start_empty(name)} to start it empty"
     )
 
 
@@ -297,9 +310,11 @@ def _misfit(state: str, column: str, change: Convert, error: TypeMismatchError) 
             f"would never be found: {error} Declare the actual type of the keys, or none, or give the operator another "
             "uid to start it empty"
         )
+    own = "" if state.startswith(_OF_OPERATORS) else "Register a migration with migrate_from() of its descriptor, or "
+    text = f"{own}declare no type, or {start_empty(state)} to start it empty"
     return (
-        f"state {state!r} contains a value that is not of the type the program now declares for it: {error} Give the "
-        "state another name, or declare no type"
+        f"state {state!r} contains a value that is not of the type the program now declares for it: {error} "
+        f"{text[0].upper()}{text[1:]}"
     )
 
 

@@ -32,7 +32,7 @@ from tidemill.state.codecs.normal_form import key_form, normal_form
 from tidemill.state.codecs.ttl import StampedTypeInfo
 from tidemill.state.files.replacing import replaced_groups, replacing_groups, without_replaced
 from tidemill.state.files.section_kinds import section_kind
-from tidemill.state.files.sections import TIMER_SHAPE, StateShape, check_types, read_rows, write_rows
+from tidemill.state.files.sections import TIMER_SHAPE, StateShape, check_types, read_rows, start_empty, write_rows
 from tidemill.state.files.state_file import GROUP_COLUMN, Section
 from tidemill.state.files.ttl_declared import DeclaredTtl, OperatorTime, StandingTime, stored_ttl
 from tidemill.state.files.ttl_rows import clock_of, with_counting_times
@@ -360,7 +360,7 @@ class KeyedStateBackend(ABC):
             if section.kind != shape.kind or (stored_kind is not None and stored_kind != kind.name):
                 raise StateMigrationError(
                     f"{self._where}: state {descriptor.name!r} is stored as {stored_kind or section.kind} state, "
-                    f"but the program now declares it as {kind.name} state; give it another name"
+                    f"but the program now declares it as {kind.name} state; {start_empty(descriptor.name)}"
                 )
             changes = check_types(section, shape, self._where)
             # Added or removed times are written immediately, because a later program may enable the time to live again.

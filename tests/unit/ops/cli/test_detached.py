@@ -13,9 +13,10 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tests.waiting import eventually
+from tidemill.common import ExitCode
 from tidemill.ops.cli.failures import CommandExit
 from tidemill.ops.drivers import starting
-from tidemill.ops.drivers.records import drivers
+from tidemill.ops.drivers.records import drivers, records_directory
 
 SOURCE = Path(__file__).parents[4] / "src"
 PROGRAM = """\
@@ -83,23 +84,28 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert tidemill("savepoint", "--dispose", path[1]).exit_code == 0
         assert tidemill("savepoint", "--dispose", path[1]).exit_code == CommandExit.NOT_FOUND
 
-        rescaled = tidemill("rescale", "numbers", "-p", "3")
-        assert rescaled.exit_code == 0, rescaled.stderr
+        rescaled = tidemill("rescale", "numbers", "-p", "3", "--json")
+        assert json.loads(rescaled.stdout) == {"job": "numbers", "parallelism": 3}, rescaled.stderr
         operators = json.loads(tidemill("state", "ls", "numbers", "--json").stdout)["operators"]
         assert [one["parallelism"] for one in operators if one["uid"] == "counts"] == [3]
         refused = tidemill("rescale", "numbers", "-o", "nobody=3")
         assert (refused.exit_code, "no operator has the uid 'nobody'" in refused.stderr) == (1, True)
-        outside = tidemill("savepoint", "numbers", tmp_path / "elsewhere")
-        assert (outside.exit_code, "execution.checkpointing.savepoint-dir" in outside.stderr) == (1, True)
+        elsewhere = tidemill("savepoint", "numbers", tmp_path / "elsewhere")
+        assert elsewhere.exit_code == 0, elsewhere.stderr
+        assert f"Savepoint {tmp_path}/elsewhere/savepoint-" in elsewhere.stdout
+        assert not list(records_directory().glob("request-*"))
+        twice = tidemill("run", *settings, tmp_path / "numbers.py")
+        assert twice.exit_code == ExitCode.FENCED
+        assert f"job 'numbers' is run by another driver: process {driver.pid} on " in twice.stderr
 
-        stopped = tidemill("stop", "numbers")
+        stopped = tidemill("stop", "numbers", "--json")
         assert stopped.exit_code == 0, stopped.stderr
         ended(driver.pid)
     finally:
         if psutil.pid_exists(driver.pid):
             psutil.Process(driver.pid).kill()
     (savepoint,) = (tmp_path / "savepoints").iterdir()
-    assert stopped.stdout == f"Job numbers is stopped; its savepoint is {savepoint}\n"
+    assert json.loads(stopped.stdout) == {"job": "numbers", "savepoint": str(savepoint), "drained": False}
     assert [(one["status"], one["pid"]) for one in json.loads(tidemill("list", "--json").stdout)] == [
         ("FINISHED", None)
     ]
@@ -109,9 +115,11 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
 
     token = f"file:{tmp_path / 'token'}"
     more = ("-D", "execution.job-id=again", "-D", f"rest.operate-token={token}", "-s", savepoint)
-    again = tidemill("run", "-d", *settings, *more, tmp_path / "numbers.py")
+    again = tidemill("run", "-d", "--json", *settings, *more, tmp_path / "numbers.py")
     assert again.exit_code == 0, again.stderr
     second = drivers()[0]
+    assert json.loads(again.stdout)["jobs"] == [{"id": "again", "name": "numbers"}]
+    assert json.loads(again.stdout)["process"] == second.pid
     try:
         assert second.rest is not None
         refused = tidemill("cancel", "again", "--rest", second.rest.url)
@@ -121,6 +129,9 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         eventually(
             lambda: "PATCH /jobs/again -> 401" in tidemill("logs", "again", "-l", "9999").stdout
         )  # is noted there
+        by_rest = ("--rest", second.rest.url, "--token", token)
+        outside = tidemill("savepoint", "again", tmp_path / "elsewhere", *by_rest)
+        assert (outside.exit_code, "execution.checkpointing.savepoint-dir" in outside.stderr) == (1, True)
         by_url = tidemill("rescale", "again", "-p", "3", "--rest", second.rest.url, "--token", token)
         assert by_url.exit_code == 0, by_url.stderr
         cancelled = tidemill("cancel", "again")

@@ -36,7 +36,7 @@ def test_a_machine_that_has_everything(tidemill: Tidemill, tmp_path: Path, monke
     directory = tmp_path / "checkpoints"
     code, found = findings(tidemill, "-D", f"execution.checkpointing.dir={directory}", "-D", "rest.port=0")
     assert code == 0
-    assert found["Java"] == ("ok", f'version "21.0.2" ({tmp_path}/java/bin/java)')
+    assert found["Java"] == ("ok", f"21.0.2 ({tmp_path}/java/bin/java)")
     assert found["package pyspark"][0] == found["extra ops"][0] == "ok"
     assert found["execution.checkpointing.dir"] == ("ok", f"{directory} does not exist yet and can be created")
     assert not directory.exists()

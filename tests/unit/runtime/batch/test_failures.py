@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tidemill.common.calls import call_each
 from tidemill.errors import FailureSite, StateError, TidemillError, UserCodeError
 from tidemill.runtime.batch.failures import Failure, failure_of, user_error, user_traceback
 from tidemill.runtime.driver.coordinator import raise_failure
@@ -34,9 +35,9 @@ def test_the_users_traceback_comes_first_without_our_frames() -> None:
     assert message.index("ZeroDivisionError") < message.index("raised in the key selector before op")
 
 
-def test_a_traceback_of_ours_alone_is_shown_rather_than_none() -> None:
+def test_an_object_that_cannot_be_called_has_no_frames_of_ours() -> None:
     error = caught_from(lambda: key_extractor("op", 7)([0]))
-    assert "calls.py" in str(error)
+    assert "calls.py" not in str(error)
     assert "TypeError" in str(error)
 
 
@@ -96,3 +97,15 @@ def test_the_first_real_failure_is_raised() -> None:
     with pytest.raises(TidemillError, match="did not finish"):
         raise_failure([consequence])
     raise_failure([])
+
+
+def test_a_function_written_in_c_has_no_frames_of_the_engine() -> None:
+    def failed(error: BaseException, position: int) -> BaseException:
+        return user_error("operator 'parse'", error, record="x", advice="Do this")
+
+    with pytest.raises(UserCodeError) as caught:
+        call_each(int, ["x"], failed)
+    assert str(caught.value) == (
+        "ValueError: invalid literal for int() with base 10: 'x'\n\n"
+        "raised in operator 'parse', while processing record 'x'. Do this"
+    )

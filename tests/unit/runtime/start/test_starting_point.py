@@ -321,9 +321,10 @@ def test_of_two_drivers_that_take_a_job_back_at_once_the_second_continues_where_
     jobs.run_for(3, "first")
     back = {PATH: str(jobs.folder / "first")}
     jobs.run_for(2, "job")
+    taking = {"execution.take-over": "true"}
     # The second one has its files, and has not claimed the job, when the first one runs.
     heads: list[Any] = []
-    other = Fault("restore.copied", action="call", call=lambda: heads.append(jobs.run_for(4, "job", **back)))
+    other = Fault("restore.copied", action="call", call=lambda: heads.append(jobs.run_for(4, "job", **taking, **back)))
     with injected(other):
         jobs.run_for(1, "job", **back)
     head = jobs.head("job")

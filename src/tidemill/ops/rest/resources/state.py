@@ -16,7 +16,8 @@ from tidemill.ops.rest.models.state import OperatorWithState, StateList, StateOf
 from tidemill.ops.rest.parameters import JobPath, Name, operating
 from tidemill.ops.rest.state_pages import PagePosition, entries_of_key, key_from, operator_page, page_from
 from tidemill.ops.rest.state_readers import OfEpoch, find_state, reading
-from tidemill.state_processor import SavepointReader, StateInfo
+from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
 __all__ = ["router"]
 
@@ -79,13 +80,22 @@ def _list(reader: SavepointReader, entries: Mapping[tuple[str, str], int]) -> St
             "uid": info.uid,
             "name": info.name,
             "keyed": info.keyed,
-            "timers": info.timers,
+            "timers": _timers(reader, info, entries),
             "states": [_state(one, entries.get((info.uid, one.name))) for one in info.states],
             "operator-states": [_state(one, entries.get((info.uid, one.name))) for one in info.operator_states],
         }
         for info in reader.operators()
     ]
     return StateList(epoch=reader.epoch, operators=operators)
+
+
+def _timers(reader: SavepointReader, info: OperatorInfo, entries: Mapping[tuple[str, str], int]) -> int:
+    """Return the number of pending timers: that of the last epoch is known, those of another one are counted."""
+    if not info.timers:
+        return 0
+    if entries:
+        return sum(entries.get((info.uid, name), 0) for name in (EVENT_TIMERS, PROCESSING_TIMERS))
+    return len(reader.timers(info.uid))
 
 
 def _state(info: StateInfo, entries: int | None) -> StateOfOperator:

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
 
 from tidemill.checkpoint.savepoint import dispose_savepoint
 from tidemill.checkpoint.storage.storages import store_options
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.config import CheckpointingOptions
 from tidemill.config.redaction import redacted
+from tidemill.ops.drivers.owner_proof import PROOF_HEADER, is_proven
 from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
 from tidemill.ops.rest.guard import Grant
 from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
@@ -36,12 +37,17 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["operations"])
 
+#: Sent by the command line of the driver's own user on its own machine, who may name any directory.
+OwnerProof = Annotated[str | None, Header(alias=PROOF_HEADER, include_in_schema=False)]
+
 
 @router.post("/jobs/{job_id}/savepoints", status_code=202, summary="Take a savepoint, and optionally cancel the job")
-def trigger_savepoint(job: JobPath, operations: OperationsOfServer, body: SavepointRequest | None = None) -> Trigger:
+def trigger_savepoint(
+    job: JobPath, operations: OperationsOfServer, body: SavepointRequest | None = None, proof: OwnerProof = None
+) -> Trigger:
     asked = body or SavepointRequest()
     take = job.client.cancel_with_savepoint if asked.cancel_job else job.client.trigger_savepoint
-    target = _target(job, asked.target_directory)
+    target = _target(job, asked.target_directory, proof)
     return _begin(operations, "savepoints", job, asked.trigger_id, lambda: take(target))
 
 
@@ -53,9 +59,11 @@ def get_savepoint(
 
 
 @router.post("/jobs/{job_id}/stop", status_code=202, summary="Stop the job with a savepoint, and optionally drain it")
-def stop_job(job: JobPath, operations: OperationsOfServer, body: StopRequest | None = None) -> Trigger:
+def stop_job(
+    job: JobPath, operations: OperationsOfServer, body: StopRequest | None = None, proof: OwnerProof = None
+) -> Trigger:
     asked = body or StopRequest()
-    target = _target(job, asked.target_directory)
+    target = _target(job, asked.target_directory, proof)
     return _begin(
         operations,
         "savepoints",
@@ -126,11 +134,12 @@ def _begin(
     return {"request-id": operations.begin(kind, job.id, begun, operation_id)}
 
 
-def _target(job: ShownJob, path: str | None) -> str | None:
+def _target(job: ShownJob, path: str | None, proof: str | None) -> str | None:
     """Return the target directory of a savepoint, or None for the configured directory."""
     configuration = job.outline.configuration
     if path is not None:
-        return checked_path(path, roots_of(configuration))
+        anywhere = [path] if is_proven(proof, path) else []
+        return checked_path(path, [*roots_of(configuration), *anywhere])
     if configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None:
         raise BadRequestError(
             f"target-directory: specify a directory, because the job has no "
