@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.jobs import BAD_ORDER, CUSTOMERS, FAIL, Served
 from tests.browser.visitor import Visitor
-from tidemill.ops.driver_log import LOG_VARIABLE
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
 
 def test_the_frame_shows_what_the_job_does_and_continues(visitor: Visitor, running: Served) -> None:

@@ -11,7 +11,6 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
 from typing import Any, Final
 
 import h11
@@ -24,9 +23,8 @@ from tidemill.config import RestOptions
 from tidemill.ops.access import is_loopback
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.guard import SAFE_HEADERS, error_body
-from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.jobs_shown import OtherJobs, ShownJob, ShownJobs
 from tidemill.ops.rest.listening import listen
-from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.notices import SERVER, is_announced, tell_always
 from tidemill.ops.rest.program_runs import Programs
 from tidemill.ops.rest.settings import RestSettings
@@ -111,21 +109,21 @@ class _Connection(H11Protocol):
 class RestServer:
     """A server that listens as soon as it is created. Raises OSError if none of the ports is free.
 
-    ``programs`` stores and runs uploaded programs, if the settings enable this. ``elsewhere`` returns the jobs of other
-    drivers for the lists of jobs.
+    ``programs`` stores and runs uploaded programs, if the settings enable this. ``others`` are the jobs of other
+    drivers or of a history.
     """
 
     def __init__(
         self,
         settings: RestSettings,
         programs: Programs | None = None,
-        elsewhere: Callable[[], list[JobOverview]] = list,
+        others: OtherJobs | None = None,
     ) -> None:
         self.settings = settings
-        self.jobs = ShownJobs(settings.ended_jobs)
+        self.jobs = ShownJobs(settings.ended_jobs, others)
         listening = listen(settings.host, settings.ports, _MOST_TAKEN, self._served)
         self.port: int = listening.getsockname()[1]
-        self.app = create_app(self.jobs, settings, programs, elsewhere)
+        self.app = create_app(self.jobs, settings, programs)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,
