@@ -53,6 +53,8 @@ class ArchivedJobs:
     ``<job id>.<time of the start>``.
     """
 
+    is_history = True
+
     def __init__(self, directories: Iterable[str], configuration: Configuration) -> None:
         # configuration
         self._configuration = configuration

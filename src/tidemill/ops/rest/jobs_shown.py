@@ -182,7 +182,9 @@ class ShownJob:
 
 
 class OtherJobs(Protocol):
-    """Jobs that were not started in the process of the server."""
+    """Jobs that were not started in the process of the server; ``is_history`` if it can only show their records."""
+
+    is_history: bool
 
     def overviews(self) -> list[JobOverview]:
         """Return them for the list of jobs."""

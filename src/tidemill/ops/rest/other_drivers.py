@@ -33,6 +33,8 @@ class OtherDrivers:
     credentials to read it.
     """
 
+    is_history = False
+
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._archived = ArchivedJobs((), configuration or Configuration())
         self._lock = threading.Lock()

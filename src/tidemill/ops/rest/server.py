@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from typing import Any, Final
 
 import h11
@@ -44,6 +45,8 @@ _LONGEST_HEADERS: Final = 64 << 10
 _SECONDS_TO_STOP: Final = 2.0
 #: How long a program that has ended waits for clients to poll the results of their operations.
 _SECONDS_TO_TELL: Final = 3.0
+#: A web page that has requested nothing for this long has all that it needs.
+_QUIET_SECONDS: Final = 0.5
 
 
 class _Connection(H11Protocol):
@@ -168,11 +171,17 @@ class RestServer:
             self.jobs.add(ShownJob(client, client.outline))
 
     def finish(self) -> None:
-        """Before the process ends, give clients a moment to receive the results of their operations.
+        """Before the process ends, give clients a moment to receive the results of their operations, and the last data.
 
-        A client that stops a job with a savepoint requests the path when the program is about to end.
+        A client that stops a job with a savepoint requests the path when the program is about to end. An open web page
+        requests all that it can show when it has received the last event of the job.
         """
-        if self.app.state.operations.await_told(_SECONDS_TO_TELL):
+        until = time.monotonic() + _SECONDS_TO_TELL
+        is_watched = bool(self.app.state.streams.open)
+        was_operated = self.app.state.operations.await_told(_SECONDS_TO_TELL)
+        while is_watched and time.monotonic() < until and not self._is_quiet():
+            time.sleep(_QUIET_SECONDS / 10)
+        if is_watched or was_operated:
             self.close()
 
     def close(self) -> None:
@@ -180,6 +189,12 @@ class RestServer:
         self.app.state.streams.closing = True
         self._server.should_exit = True
         self._thread.join(_SECONDS_TO_STOP + 1)
+
+    def _is_quiet(self) -> bool:
+        """Whether no request is in progress, and none was for a moment."""
+        last = time.monotonic() - _QUIET_SECONDS
+        found = [one for one in list(self._server.server_state.connections) if isinstance(one, _Connection)]
+        return all(one._is_waiting and one._since < last for one in found)
 
     def _served(self) -> set[int]:
         """Return the file descriptors of the connections that may send requests."""

@@ -257,8 +257,10 @@ class RunningJob(JobClient):
                     self._enter(JobStatus.FAILING)
                     self._exceptions.followed_by("the job was not started again")
                     return self._told(error, entry)
+                if not self._enter(JobStatus.RESTARTING):
+                    self._exceptions.followed_by("the job was cancelled")
+                    return JobCancelledError("the job was cancelled")
                 self.num_restarts += 1
-                self._enter(JobStatus.RESTARTING)
                 self._exceptions.followed_by(f"started again after {delay} ms")
                 told = without_payload(self._told(error, entry))
                 log.warning("job %s failed and restarts in %d ms: %s", self.name, delay, told)
@@ -295,12 +297,17 @@ class RunningJob(JobClient):
         """Milliseconds since the job entered ``status``; 0 if it is in another status."""
         return int((time.monotonic() - self._last_entered) * 1000) if self._status is status else 0
 
-    def _enter(self, status: JobStatus) -> None:
-        with self._entering:  # a cancellation may arrive just after the job has ended: the terminal status stays
-            if not self._status.is_terminal_state():
-                self._status = status
-                self._entered[status] = _now()
-                self._last_entered = time.monotonic()
+    def _enter(self, status: JobStatus) -> bool:
+        """Enter a status; return whether the job is in it. A job that has ended, or is being cancelled, stays so."""
+        with self._entering:
+            if self._status.is_terminal_state():
+                return False
+            if self._status is JobStatus.CANCELLING and not status.is_terminal_state():
+                return status is JobStatus.CANCELLING
+            self._status = status
+            self._entered[status] = _now()
+            self._last_entered = time.monotonic()
+            return True
 
     def _finish(self, error: BaseException | None) -> None:
         self._savepoints.settle()

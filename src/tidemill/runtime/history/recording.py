@@ -13,6 +13,7 @@ from tidemill.common.job_client import JobClient
 from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics
 from tidemill.common.reports.exception_history import ExceptionEntry
 from tidemill.common.reports.hot_keys import HotKeys
+from tidemill.common.reports.metric_value import MetricSnapshot
 from tidemill.config import REDACTED, REGISTRY
 from tidemill.config.redaction import redacted, redacted_value
 from tidemill.config.secret_names import is_secret_name
@@ -60,7 +61,7 @@ def record_of(subject: Subject, pause: int) -> JobRecord:
         epochs=tuple(replace(stats, metrics={}) for stats in list(subject.epochs())),
         checkpoints=_masked_checkpoints(client.get_checkpoint_history()),
         exceptions=tuple(map(_masked_exception, client.get_exception_history())),
-        metrics=client.get_metrics(),
+        metrics=_masked_metrics(client.get_metrics()),
         accumulators={redacted(name): _plain(value) for name, value in client.get_accumulators().result(0).items()},
         hot_keys={uid: _plain_keys(keys) for uid, keys in found.items() if keys is not None},
         log=_log_tail(),
@@ -96,6 +97,13 @@ def _masked_plan(plan: JobPlan) -> JobPlan:
     )
     edges = tuple(replace(edge, partitioner=b"", description=redacted(edge.description)) for edge in plan.edges)
     return replace(plan, name=redacted(plan.name), chains=chains, edges=edges, settings={})
+
+
+def _masked_metrics(found: MetricSnapshot) -> MetricSnapshot:
+    """Return metrics without secrets in the names of operators, of which each has many metrics."""
+    names = {name: redacted(name) for name in {value.operator_name for value in found}}
+    values = tuple(value._replace(operator_name=names[value.operator_name]) for value in found)
+    return replace(found, job_name=redacted(found.job_name), values=values)
 
 
 def _masked_checkpoints(history: CheckpointHistory) -> CheckpointHistory:

@@ -48,7 +48,8 @@ _REFRESH_MS: Final = 3000
 
 
 @router.get("/config", tags=["server"], summary="The settings of the server that the web page needs")
-def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
+def get_config(jobs: JobsOfServer, grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
+    is_history = jobs.others is not None and jobs.others.is_history
     now = time.localtime()
     return {
         "refresh-interval": _REFRESH_MS,
@@ -56,7 +57,14 @@ def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
         "timezone-offset": now.tm_gmtoff * 1000,
         "tidemill-version": __version__,
         "may-operate": grant >= Grant.OPERATE,
-        "features": Features({"web-submit": submit, "web-cancel": True, "web-rescale": True}),
+        "features": Features(
+            {
+                "web-submit": submit,
+                "web-cancel": not is_history,
+                "web-rescale": not is_history,
+                "web-history": is_history,
+            }
+        ),
     }
 
 

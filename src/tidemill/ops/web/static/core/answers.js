@@ -8,7 +8,12 @@
  * @typedef {{
  *   "tidemill-version": string,
  *   "may-operate": boolean,
+ *   features: Features,
  * }} ServerConfig
+ *
+ * @typedef {{
+ *   "web-history": boolean,
+ * }} Features
  *
  * @typedef {{
  *   errors: string[],
@@ -43,6 +48,7 @@
  *   now: number,
  *   restarts: number,
  *   epoch: number,
+ *   recorded: number | null,
  *   vertices: Vertex[],
  *   plan: PlanInfo,
  * }} JobDetails
@@ -80,7 +86,6 @@
  * }} ExceptionEntries
  *
  * @typedef {{
- *   "root-exception": string | null,
  *   exceptionHistory: ExceptionEntries,
  * }} JobExceptions
  *

@@ -34,6 +34,15 @@ const KEYS_PAUSE = 30_000;
 const WIDE = "(min-width: 1001px)";
 
 /**
+ * The paths that the panel requests for the vertex with a path.
+ *
+ * @param {string} path
+ */
+export function vertexAnswers(path) {
+  return [path, `${path}/backpressure`, `${path}/watermarks`, `${path}/subtasks/metrics`];
+}
+
+/**
  * {element, open(vertex), update(message), unmount()}: hidden until a vertex is opened; `closed()` is called when it is
  * closed.
  *

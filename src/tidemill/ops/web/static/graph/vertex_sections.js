@@ -53,7 +53,7 @@ export function subtasksSection() {
   const rows = childList(
     body,
     /** @param {SubtaskRow} one */ ({ subtask }) => subtask.subtask,
-    ({ subtask }) => row(subtask.subtask, ["number", "number", "number", "number", null]),
+    ({ subtask }) => row(String(subtask.subtask + 1), ["number", "number", "number", "number", null]),
     ({ cells }, { subtask, pressure, mark, now }) => {
       setText(cells[0], count(subtask.metrics["read-records"]));
       setText(cells[1], count(subtask.metrics["write-records"]));

@@ -44,6 +44,9 @@ const FIGURES = [
  */
 const seenOf = new WeakMap();
 
+/** @param {string} path */
+export const answers = (path) => [`${path}/checkpoints`, `${path}/checkpoints/config`];
+
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context

@@ -46,6 +46,9 @@ const PHASE_TITLES = {
   other: "Overhead of the engine",
 };
 
+/** @param {string} path */
+export const answers = (path) => [`${path}/epochs?after=-1&limit=${USUAL}`];
+
 /**
  * Shows the epochs below `root`.
  *

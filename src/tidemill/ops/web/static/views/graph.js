@@ -35,6 +35,7 @@ export function mount(root, context) {
   const list = vertexList(vertices, open);
   const figures = figuresOf();
   const stage = h("div", { class: "graph-stage" });
+  const last = h("span", { class: "help graph-last", hidden: true }, "Rates as of the last epochs of the job");
   const forms = /** @type {const} */ (["graph", "list"]).map((name) => {
     const button = h(
       "button",
@@ -66,6 +67,7 @@ export function mount(root, context) {
           "div",
           { class: "graph-tools", role: "group", "aria-label": "Form" },
           forms.map((form) => form.button),
+          last,
           drawn.tools,
         ),
         stage,
@@ -103,6 +105,7 @@ export function mount(root, context) {
   function draw(message) {
     const now = new Map(message.vertices.map((vertex) => [vertex.id, vertex]));
     const time = context.now();
+    last.hidden = !isOver(context.job);
     figures.update(vertices, now, message, time);
     if (vertices.length > MANY && Date.now() - drawnAt < LEAST_PAUSE && !isOver(context.job)) return;
     drawnAt = Date.now();
