@@ -37,7 +37,7 @@ class HistoryOptions:
     RETAINED = option(
         "historyserver.archive.retained-jobs",
         Int(-1),
-        1000,
+        200,
         "Number of ended jobs whose records are kept in a directory; -1: all. Flink's default is -1.",
     )
     RETAINED_FOR = option(

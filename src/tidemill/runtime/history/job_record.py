@@ -14,7 +14,12 @@ from typing import Any, Final
 
 from tidemill.checkpoint.model import Epoch
 from tidemill.common.job_status import JobStatus
-from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
+from tidemill.common.reports.checkpoint_statistics import (
+    CheckpointHistory,
+    CheckpointStatistics,
+    CheckpointStatus,
+    SubtaskCheckpoint,
+)
 from tidemill.common.reports.exception_history import ExceptionEntry
 from tidemill.common.reports.hot_keys import HotKey, HotKeys
 from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
@@ -264,7 +269,8 @@ def _checkpoint_as_json(one: CheckpointStatistics | None) -> dict[str, Any] | No
 
 
 def _checkpoint_of(document: dict[str, Any]) -> CheckpointStatistics:
-    return CheckpointStatistics(**{**document, "status": CheckpointStatus[document["status"]]})
+    parts = tuple(SubtaskCheckpoint(**{**part, "rows": tuple(map(tuple, part["rows"]))}) for part in document["parts"])
+    return CheckpointStatistics(**{**document, "status": CheckpointStatus[document["status"]], "parts": parts})
 
 
 def _checkpoint_or_none(document: dict[str, Any] | None) -> CheckpointStatistics | None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 from tests.unit.runtime.plans import bundle
 from tidemill.checkpoint.model import Epoch
 from tidemill.common import JobStatus
-from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
+from tidemill.common.reports.checkpoint_statistics import (
+    CheckpointHistory,
+    CheckpointStatistics,
+    CheckpointStatus,
+    SubtaskCheckpoint,
+)
 from tidemill.common.reports.exception_history import ExceptionEntry
 from tidemill.common.reports.hot_keys import HotKey, HotKeys
 from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
@@ -29,6 +35,7 @@ def record(
     at = now() if written is None else written
     entered = {JobStatus.CREATED: started, JobStatus.RUNNING: started + 5, status: at}
     checkpoint = CheckpointStatistics(7, CheckpointStatus.COMPLETED, 2_000, 30, 100, 4_000, 2, retained=True)
+    checkpoint = replace(checkpoint, parts=(SubtaskCheckpoint("count", 1, 100, 0.5, 20.5, (("count", "n", 3),)),))
     failed = CheckpointStatistics(8, CheckpointStatus.FAILED, 3_000, 30, failure="disk full")
     saved = CheckpointStatistics(7, CheckpointStatus.COMPLETED, 2_500, 10, is_savepoint=True, path="/savepoints/a")
     seen = HistogramValue(4, 10.0, 1.0, 4.0, ((1.0, 1), (2.0, 2), (math.inf, 4)))

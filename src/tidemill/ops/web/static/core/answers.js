@@ -226,6 +226,48 @@
  * }} Checkpoint
  *
  * @typedef {{
+ *   id: number,
+ *   status: string,
+ *   is_savepoint: boolean,
+ *   checkpoint_type: string,
+ *   trigger_timestamp: number,
+ *   end_to_end_duration: number,
+ *   state_size: number,
+ *   checkpointed_size: number,
+ *   discarded: boolean,
+ *   external_path: string | null,
+ *   failure_message: string | null,
+ *   tasks: Record<string, TaskCheckpoint>,
+ * }} CheckpointDetails
+ *
+ * @typedef {{
+ *   id: string,
+ *   name: string,
+ *   num_subtasks: number,
+ *   checkpointed_size: number,
+ *   end_to_end_duration: number,
+ *   write_duration: number,
+ * }} TaskCheckpoint
+ *
+ * @typedef {{
+ *   uid: string,
+ *   name: string,
+ *   rows: number,
+ * }} WrittenState
+ *
+ * @typedef {{
+ *   index: number,
+ *   checkpointed_size: number,
+ *   end_to_end_duration: number,
+ *   write_duration: number,
+ *   states: WrittenState[],
+ * }} SubtaskCheckpointInfo
+ *
+ * @typedef {{
+ *   subtasks: SubtaskCheckpointInfo[],
+ * }} SubtaskCheckpoints
+ *
+ * @typedef {{
  *   completed: number,
  *   failed: number,
  * }} CheckpointCounts

@@ -18,9 +18,6 @@ const PAUSE = 4000;
 /** The audit log records each request for the log. These lines are omitted, because they would soon fill the view. */
 const OWN = / tidemill\.audit: .* GET \S+\/logs -> 200$/;
 
-/** @param {string} path */
-export const secrets = (path) => [`${path}/logs?lines=${LINES[0]}`];
-
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context
