@@ -55,7 +55,7 @@ def test_columns_are_aligned(visitor: Visitor) -> None:
 
 def two_sinks(folder: Path, settings: dict[str, str]) -> JobClient:
     env = environment(settings)
-    numbers = env.from_sequence(1, 10_000_000).uid("numbers").map(str).uid("text")
+    numbers = env.from_sequence(1, 10_000_000).uid("numbers").rebalance().map(str).uid("text")
     for name in ("first", "second"):
         sink = FileSink.for_row_format(str(folder / name), Encoder.simple_string_encoder()).build()
         numbers.sink_to(sink).name(name).uid(name)
@@ -117,7 +117,7 @@ def test_a_job_that_waits_to_restart_is_cancelled_at_once(visit: Callable[..., V
         told = tab.inner_text("main")
         assert "is restarting" not in told
         assert job.job.get_job_status().result() is JobStatus.CANCELED
-        expect(tab.get_by_text("The job is cancelled.")).to_be_visible()
+        expect(tab.get_by_text("The job is cancelled.").first).to_be_visible()
         tab.wait_for_timeout(2_500)
         assert "Canceled" in badge(tab)
 
@@ -128,9 +128,9 @@ def test_nothing_is_pending_once_a_job_is_rescaled(visitor: Visitor, own: Served
     tab.get_by_label("For all operators").fill("3")
     tab.get_by_role("dialog").get_by_role("button", name="Rescale").click()
     expect(tab.locator(".node-width").first).to_contain_text("3")
-    expect(tab.get_by_text("Rescaled: all operators: 3.")).to_be_visible(timeout=10_000)
+    expect(tab.get_by_text("Rescaled: all operators: 3.").first).to_be_visible(timeout=10_000)
     expect(tab.get_by_role("progressbar")).to_have_count(0)
-    tab.get_by_role("button", name="Rescale").click()
+    tab.get_by_role("button", name="Rescale", exact=True).click()
     now = tab.get_by_role("dialog").locator("td.number")
     expect(now).to_have_text(["3"] * now.count())
 
@@ -139,7 +139,7 @@ def test_nothing_is_pending_once_a_job_is_rescaled(visitor: Visitor, own: Served
 def test_the_page_is_never_wider_than_its_window(visit: Callable[..., Visitor], running: Served, width: int) -> None:
     visitor = visit(running, viewport={"width": width, "height": 800})
     visitor.expect_complaint("status of 404")
-    for view in ("graph", "epochs", "checkpoints", "state", "exceptions", "config", "logs"):
+    for view in ("graph", "epochs", "checkpoints", "state", "metrics", "exceptions", "config", "logs"):
         tab = visitor.look(view)
         expect(tab.get_by_role("main")).to_contain_text("Running")
         assert tab.evaluate("document.documentElement.scrollWidth") <= width, view

@@ -25,7 +25,7 @@ from tidemill.ops.rest.server import RestServer
 from tidemill.ops.rest.settings import RestSettings
 
 ROOT = Path(__file__).parents[2]
-VIEWS = ("graph", "epochs", "checkpoints", "state", "exceptions", "config", "logs")
+VIEWS = ("graph", "epochs", "checkpoints", "state", "metrics", "exceptions", "config", "logs")
 #: A driver as users have them: it prints its address, and ends with its job, when the file is there.
 DRIVER = """\
 import sys

@@ -135,8 +135,9 @@ class Checkpointing:
 
     def restored(self, manifest: Manifest | None, retained: Callable[[], list[Manifest]]) -> None:
         """Record that a driver took over the job at ``manifest``; ``retained`` returns the retained checkpoints."""
-        if manifest is None or self._restored is not None or self._entries:
-            return  # a restart within this driver keeps the existing history
+        # A restart within this driver keeps the existing history. Before the first epoch there is no checkpoint.
+        if manifest is None or not manifest.epoch or self._restored is not None or self._entries:
+            return
         checkpoints = retained()
         with self._lock:
             self._restored = _statistics(manifest, manifest.clock, 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -22,7 +23,12 @@ from tidemill.runtime.history.job_record import JobRecord
 SECRET = "hunter2"  # noqa: S105
 
 
-def start(folder: Path, function: Callable[[int], Any] = str, last: int = 10, **settings: str) -> JobClient:
+def start(
+    folder: Path,
+    function: Callable[[int], Any] = str,
+    last: int = 10,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> JobClient:
     configuration = Configuration.from_dict(
         {
             "execution.target": "local",
@@ -32,7 +38,7 @@ def start(folder: Path, function: Callable[[int], Any] = str, last: int = 10, **
             "history.interval": "1 s",
             "user.password": SECRET,
             "user.url": f"jdbc://me:{SECRET}@db",
-            **{key.replace("__", "-").replace("_", "."): value for key, value in settings.items()},
+            **settings,
         }
     )
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
@@ -76,8 +82,8 @@ def test_a_failed_job_with_its_exception(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_job_even_if_its_checkpoints_are_deleted(tmp_path: Path) -> None:
-    retention = {"execution_checkpointing_externalized__checkpoint__retention": "DELETE_ON_CANCELLATION"}
-    job = start(tmp_path, last=10_000_000, **retention)
+    retention = {"execution.checkpointing.externalized-checkpoint-retention": "DELETE_ON_CANCELLATION"}
+    job = start(tmp_path, last=10_000_000, settings=retention)
     eventually(lambda: job.get_checkpoint_history().completed > 2)
     job.cancel().result(60)
     with pytest.raises(JobCancelledError):
@@ -101,7 +107,8 @@ def test_a_running_job_is_recorded_from_time_to_time(tmp_path: Path) -> None:
     try:
         first = eventually(lambda: list(records(tmp_path).values()))[0]
         assert first.status in (JobStatus.CREATED, JobStatus.RUNNING)
-        later = eventually(lambda: only(tmp_path).written > first.written and only(tmp_path))
+        eventually(lambda: only(tmp_path).written > first.written)
+        later = only(tmp_path)
         assert later.status is JobStatus.RUNNING
         assert len(later.epochs) > 0
     finally:
@@ -113,12 +120,12 @@ def test_each_start_has_its_own_record(tmp_path: Path) -> None:
     for _ in range(2):
         start(tmp_path).get_job_execution_result().result(60)
     assert len(records(tmp_path)) == 2
-    start(tmp_path, historyserver_archive_retained__jobs="1").get_job_execution_result().result(60)
+    start(tmp_path, settings={"historyserver.archive.retained-jobs": "1"}).get_job_execution_result().result(60)
     assert len(records(tmp_path)) == 1
 
 
 def test_where_there_is_no_place_for_it_nothing_is_written(tmp_path: Path) -> None:
-    start(tmp_path, history_enabled="false").get_job_execution_result().result(60)
+    start(tmp_path, settings={"history.enabled": "false"}).get_job_execution_result().result(60)
     assert not (tmp_path / "_history").exists()
 
 
@@ -139,4 +146,4 @@ def test_the_job_does_not_depend_on_its_history(
 
 def test_a_place_that_cannot_be_one_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="scheme 'ftp'"):
-        start(tmp_path, jobmanager_archive_fs_dir="ftp://somewhere")
+        start(tmp_path, settings={"jobmanager.archive.fs.dir": "ftp://somewhere"})

@@ -26,10 +26,8 @@ def test_a_record_is_read_as_it_was_written() -> None:
 
 def test_numbers_that_json_does_not_have_are_left_out() -> None:
     empty = HistogramValue(0, 0.0, math.inf, -math.inf)
-    values = tuple(
-        MetricValue(MetricScope.JOB, name, MetricKind.GAUGE, value)
-        for name, value in {"inf": math.inf, "nan": math.nan, "none": empty, "one": 1.0}.items()
-    )
+    numbers: dict[str, float | HistogramValue] = {"inf": math.inf, "nan": math.nan, "none": empty, "one": 1.0}
+    values = tuple(MetricValue(MetricScope.JOB, name, MetricKind.GAUGE, value) for name, value in numbers.items())
     whole = record()
     found = JobRecord.from_json(replace(whole, metrics=replace(whole.metrics, values=values)).to_json(), "here").metrics
     assert [(one.name, one.value) for one in found] == [("none", HistogramValue(0, 0.0, 0.0, 0.0)), ("one", 1.0)]

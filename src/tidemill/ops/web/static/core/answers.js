@@ -188,7 +188,9 @@
  *
  * @typedef {{
  *   id: string,
+ *   min?: number,
  *   max?: number,
+ *   avg?: number,
  *   sum?: number,
  * }} AggregatedMetric
  */

@@ -2,7 +2,7 @@
 // The panel next to the graph, with the details of one vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
-import { chainName, percent, rate, watermark, watermarkTitle } from "../core/format.js";
+import { chainName, percent, rate, watermark, watermarkTime, watermarkTitle } from "../core/format.js";
 import { icon } from "../widgets/icons.js";
 import { keysSection, metricsSection, operatorsSection, subtasksSection } from "./vertex_sections.js";
 
@@ -140,11 +140,12 @@ export function vertexPanel(context, closed) {
 function nowOf() {
   const names = ["Records in", "Records out", "Busy", "Back pressure", "Watermark"];
   const values = names.map(() => h("dd", {}, "–"));
+  const mark = h("dd", { class: "help" });
   return {
     element: h(
       "dl",
       { class: "vertex-now" },
-      names.map((name, at) => h("div", {}, h("dt", {}, name), values[at])),
+      names.map((name, at) => h("div", {}, h("dt", {}, name), values[at], name === "Watermark" && mark)),
     ),
     /**
      * @param {JobEvent} message
@@ -162,6 +163,7 @@ function nowOf() {
         watermark(now.watermark, time),
       ];
       texts.forEach((text, at) => setText(values[at], text));
+      setText(mark, watermarkTime(now.watermark));
       setAttribute(values[4], "title", watermarkTitle(now.watermark));
     },
   };

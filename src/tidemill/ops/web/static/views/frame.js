@@ -14,6 +14,7 @@ import * as epochs from "./epochs.js";
 import * as exceptions from "./exceptions.js";
 import * as graph from "./graph.js";
 import * as logs from "./logs.js";
+import * as metrics from "./metrics.js";
 import * as state from "./state.js";
 
 /** @import { JobDetails, JobEvent } from "../core/answers.js" */
@@ -22,7 +23,7 @@ import * as state from "./state.js";
 /** @import { JobRoute, ViewName } from "../core/router.js" */
 
 /** @type {Record<ViewName, View>} */
-const MODULES = { graph, epochs, checkpoints, state, exceptions, config, logs };
+const MODULES = { graph, epochs, checkpoints, state, metrics, exceptions, config, logs };
 /** Milliseconds between updates of the running time; each event updates it too. */
 const TICK = 10_000;
 /** @type {Record<StreamState | "connecting" | "paused", string>} */

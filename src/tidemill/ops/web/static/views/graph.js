@@ -2,7 +2,7 @@
 // The dataflow graph, as a drawing or as a list, with the current metrics of each vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
-import { chainName, count, duration, percent, rate, watermark, watermarkTitle } from "../core/format.js";
+import { chainName, count, duration, percent, rate, watermark, watermarkTime, watermarkTitle } from "../core/format.js";
 import { drawing } from "../graph/drawing.js";
 import { vertexList } from "../graph/list.js";
 import { vertexPanel } from "../graph/vertex_panel.js";
@@ -173,7 +173,9 @@ function figuresOf() {
       const marks = found.flatMap(({ now }) => (now.watermark === null ? [] : [now.watermark]));
       const lowest = marks.length ? Math.min(...marks) : null;
       const isKnown = lowest !== null;
-      set(3, isKnown ? watermark(lowest, time) : "none yet", "the lowest", isKnown ? watermarkTitle(lowest) : null);
+      const at = watermarkTime(lowest);
+      const detail = at ? `the lowest, ${at}` : "the lowest";
+      set(3, isKnown ? watermark(lowest, time) : "none yet", detail, isKnown ? watermarkTitle(lowest) : null);
       if (message.epoch) set(4, duration(message.epoch.duration), `${count(message.epoch.records)} records`);
     },
   };
