@@ -64,4 +64,9 @@ class HistoryOptions:
         None,
         "Address that 'tidemill history' listens on; if not set, that of rest.bind-address.",
     )
-    PORT = option("historyserver.web.port", Int(0, 65535), 8082, "Port that 'tidemill history' listens on.")
+    PORT = option(
+        "historyserver.web.port",
+        Int(0, 65535),
+        8082,
+        "Port that 'tidemill history' listens on; if not set, the first free one from it.",
+    )

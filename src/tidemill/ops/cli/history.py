@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,6 +24,9 @@ from tidemill.runtime.history.archive import HISTORY_FOLDER, Archive, history_of
 
 __all__ = ["history"]
 
+#: The default ports: drivers on this machine may have taken the first one, which is Flink's.
+_PORTS: Final = "8082-8181"
+
 
 def history(
     directories: Annotated[
@@ -38,7 +41,12 @@ def history(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="The port to listen on. Default: historyserver.web.port, 8082."),
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            help="The port to listen on. Default: historyserver.web.port, else the first free port from 8082.",
+        ),
     ] = None,
     defined: Defined = None,
     config: ConfigFile = None,
@@ -107,7 +115,9 @@ def _listen(settings: Configuration, port: int | None) -> None:
     address = settings.get(HistoryOptions.ADDRESS)
     if address is not None:
         settings.set(RestOptions.BIND_ADDRESS, address)
-    settings.set(RestOptions.BIND_PORT, str(settings.get(HistoryOptions.PORT) if port is None else port))
+    if port is None and settings.contains(HistoryOptions.PORT):
+        port = settings.get(HistoryOptions.PORT)
+    settings.set(RestOptions.BIND_PORT, _PORTS if port is None else str(port))
     settings.set(RestOptions.SUBMIT, False)
     serve_rest(settings)
 

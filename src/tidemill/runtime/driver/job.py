@@ -342,10 +342,7 @@ class RunningJob(JobClient):
     def _archive(self) -> None:
         """Write the final record of the history."""
         if self._archiver is not None:
-            try:
-                self._archiver.finish()
-            except Exception as problem:
-                log.warning("the final record of job %s was not written: %s", self.name, problem)
+            self._archiver.finish()
 
 
 def _interrupt(hook: Callable[[], object]) -> None:

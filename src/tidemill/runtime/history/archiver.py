@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from datetime import timedelta
 
 from tidemill.config import HistoryOptions
 from tidemill.errors import TidemillError
 from tidemill.runtime.history.archive import Archive, RecordName, history_of
-from tidemill.runtime.history.job_record import JobRecord
 from tidemill.runtime.history.recording import Subject, record_of
 
 __all__ = ["Archiver"]
@@ -32,9 +32,9 @@ class Archiver:
         self._pause: float = get(HistoryOptions.INTERVAL).total_seconds()
         self._retained = get(HistoryOptions.RETAINED)
         self._lifetime: timedelta | None = get(HistoryOptions.RETAINED_FOR)
+        self._token = secrets.token_hex(4)
         # transient
         self._over = threading.Event()
-        self._name: RecordName | None = None
         self._has_failed = False
         self._thread = threading.Thread(target=self._main, name="tidemill-history", daemon=True)
 
@@ -56,34 +56,30 @@ class Archiver:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        record = record_of(self._subject, self._pause_ms)
-        if self._written(record, ended=record.written):
-            try:
-                self._archive.prune(record.written, self._retained, self._lifetime)
-            except TidemillError as error:
-                log.warning("old records of the history were not deleted: %s", error)
-        self._archive.close()
+        try:
+            if self._written(final=True):
+                self._archive.prune(time.time_ns() // 1_000_000, self._retained, self._lifetime)
+        except TidemillError as error:
+            log.warning("old records of the history were not deleted: %s", error)
+        finally:
+            self._archive.close()
 
     def _main(self) -> None:
         # Also if nothing has changed: a record is the sign that its driver is alive.
         while not self._over.is_set():
-            self._written(record_of(self._subject, self._pause_ms))
+            self._written()
             self._over.wait(self._pause)
 
-    @property
-    def _pause_ms(self) -> int:
-        return int(self._pause * 1000)
-
-    def _written(self, record: JobRecord, ended: int | None = None) -> bool:
-        """Write a record; return whether that succeeded. The first of several failures is logged."""
-        if self._name is None:
-            self._name = RecordName(record.job_id, record.started, secrets.token_hex(4))
-        name = RecordName(self._name.job_id, self._name.started, self._name.token, ended)
+    def _written(self, *, final: bool = False) -> bool:
+        """Take a record and write it; return whether that succeeded. The first of several failures is logged."""
         try:
+            record = record_of(self._subject, int(self._pause * 1000))
+            name = RecordName(record.job_id, record.started, self._token, record.written if final else None)
             self._archive.write(name, record)
-        except TidemillError as error:
-            if not self._has_failed or ended is not None:
-                log.warning("the history of job %s cannot be written, the job continues: %s", record.job_id, error)
+        except Exception as error:  # whatever a report contains, the job must not depend on it
+            if not self._has_failed or final:
+                job_id = self._subject.client.get_job_id()
+                log.warning("the history of job %s cannot be written, the job continues: %s", job_id, error)
             self._has_failed = True
         else:
             self._has_failed = False
