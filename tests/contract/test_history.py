@@ -10,7 +10,7 @@ from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.rest.archived_jobs import ArchivedJobs
 from tidemill.ops.rest.state_readers import state_reader
-from tidemill.runtime.history.archive import Archive
+from tidemill.runtime.history.archive import HistoryFiles
 
 
 def test_the_history_of_a_job_in_an_object_store(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_the_history_of_a_job_in_an_object_store(tmp_path: Path) -> None:
             sums = numbers.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums")
             sums.filter(lambda _: False).print()
             env.execute("sums")
-        assert len(Archive.at(f"{place}/_history", configuration).names()) == 1, "the older one is deleted"
+        assert len(HistoryFiles.at(f"{place}/_history", configuration).names()) == 1, "the older one is deleted"
         jobs = ArchivedJobs([f"{place}/_history"], Configuration.from_dict(access))
         try:
             (listed,) = jobs.overviews()

@@ -20,7 +20,7 @@ from tidemill.ops.cli.page import page_address
 from tidemill.ops.drivers.records import RestAddress, drivers
 from tidemill.ops.errors import NotThereError
 from tidemill.ops.rest.notices import tell_always
-from tidemill.runtime.history.archive import HISTORY_FOLDER, Archive, history_of
+from tidemill.runtime.history.archive import HISTORY_FOLDER, HistoryFiles, history_of
 
 __all__ = ["history"]
 
@@ -101,7 +101,7 @@ def _history_in(directory: str, settings: Configuration) -> str:
     below = f"{path}/{HISTORY_FOLDER}"
     # Looked into first, because a checkpoint directory contains many other files.
     for one in (below, path):
-        archive = Archive.at(one, settings)
+        archive = HistoryFiles.at(one, settings)
         try:
             if archive.names():
                 return one

@@ -20,7 +20,7 @@ from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.resources.jobs import overview_of
 from tidemill.runtime.driver.job import JobOutline
 from tidemill.runtime.driver.rescaling import JobParallelism
-from tidemill.runtime.history.archive import HISTORY_FOLDER, Archive, RecordName
+from tidemill.runtime.history.archive import HISTORY_FOLDER, HistoryFiles, RecordName
 from tidemill.runtime.history.archived_job import ArchivedJob
 from tidemill.runtime.history.job_record import JobRecord
 
@@ -61,7 +61,7 @@ class ArchivedJobs:
         self._fresh: float = configuration.get(HistoryOptions.REFRESH).total_seconds()
         # transient
         self._lock = threading.RLock()
-        self._archives: dict[str, Archive] = {}
+        self._archives: dict[str, HistoryFiles] = {}
         self._looked = float("-inf")
         self._starts: dict[str, _Start] = {}
         self._overviews: dict[_Start, JobOverview] = {}
@@ -74,7 +74,7 @@ class ArchivedJobs:
         """Show the records in a further directory. Raises :class:`ConfigurationError` if it cannot be one."""
         with self._lock:
             if directory not in self._archives:
-                self._archives[directory] = Archive.at(directory, self._configuration)
+                self._archives[directory] = HistoryFiles.at(directory, self._configuration)
                 self._looked = float("-inf")
 
     def overviews(self) -> list[JobOverview]:

@@ -23,7 +23,7 @@ from tidemill.config import CheckpointingOptions, HistoryOptions
 from tidemill.errors import CheckpointError
 from tidemill.runtime.history.job_record import JobRecord
 
-__all__ = ["HISTORY_FOLDER", "Archive", "RecordName", "history_of"]
+__all__ = ["HISTORY_FOLDER", "HistoryFiles", "RecordName", "history_of"]
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +76,14 @@ def history_of(configuration: Configuration) -> str | None:
     return None if checkpoints is None else f"{checkpoints.rstrip('/')}/{HISTORY_FOLDER}"
 
 
-class Archive:
+class HistoryFiles:
     """The records in one directory. All methods may raise :class:`CheckpointError`."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     @classmethod
-    def at(cls, directory: str, configuration: Configuration) -> Archive:
+    def at(cls, directory: str, configuration: Configuration) -> HistoryFiles:
         """Return the history in a directory or object store, with the credentials of a configuration. Does no I/O."""
         # Not synced to disk: a record is written again, and a power failure costs no more than a killed driver.
         return cls(storage_for(directory, durable=False, options=store_options(configuration)))

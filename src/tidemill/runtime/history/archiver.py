@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from tidemill.config import HistoryOptions
 from tidemill.errors import TidemillError
-from tidemill.runtime.history.archive import Archive, RecordName, history_of
+from tidemill.runtime.history.archive import HistoryFiles, RecordName, history_of
 from tidemill.runtime.history.recording import Subject, record_of
 
 __all__ = ["Archiver"]
@@ -24,7 +24,7 @@ class Archiver:
     The history is not part of the job: if it cannot be written, a warning is logged, and the job continues.
     """
 
-    def __init__(self, subject: Subject, archive: Archive) -> None:
+    def __init__(self, subject: Subject, archive: HistoryFiles) -> None:
         get = subject.configuration.get
         # configuration
         self._subject = subject
@@ -42,7 +42,7 @@ class Archiver:
     def of(cls, subject: Subject) -> Archiver | None:
         """Return the archiver of a job, or None if its configuration has no place for the history."""
         directory = history_of(subject.configuration)
-        return None if directory is None else cls(subject, Archive.at(directory, subject.configuration))
+        return None if directory is None else cls(subject, HistoryFiles.at(directory, subject.configuration))
 
     def start(self) -> None:
         """Start writing, in a separate thread."""

@@ -22,7 +22,7 @@ from tidemill.ops.rest.jobs_shown import ShownJobs
 from tidemill.ops.rest.server import RestServer
 from tidemill.ops.rest.settings import RestSettings
 from tidemill.runtime.driver.job import RunningJob
-from tidemill.runtime.history.archive import Archive, RecordName
+from tidemill.runtime.history.archive import HistoryFiles, RecordName
 
 #: The time of the request, what only a history has, and rates, which the driver computes for the time of the request.
 VARYING = {"now", "end-timestamp", "recorded", "isStoppable", "[a-z-]*per-second", "busy[a-zA-Z]*", "idleRatio"}
@@ -86,7 +86,7 @@ def test_every_path_gives_what_the_driver_gave(served: tuple[Client, Path], tmp_
 def test_nothing_can_be_changed(served: tuple[Client, Path], status: JobStatus) -> None:
     client, directory = served
     name = RecordName("shop", 1_000, "0a", 5_000 if status is JobStatus.FINISHED else None)
-    Archive.at(str(directory), Configuration()).write(name, record(status=status))
+    HistoryFiles.at(str(directory), Configuration()).write(name, record(status=status))
     body = {"target-directory": str(directory)}
     asked = {
         "PATCH /jobs/shop": None,
@@ -111,7 +111,7 @@ def write(directory: Path, job_id: str = "shop", status: JobStatus = JobStatus.R
     found = replace(record(job_id, status), **fields)
     ended = found.written if status.is_terminal_state() else None
     name = RecordName(job_id, found.started, "0a", ended)
-    Archive.at(str(directory), Configuration()).write(name, found)
+    HistoryFiles.at(str(directory), Configuration()).write(name, found)
 
 
 def test_a_driver_that_no_longer_writes_was_killed(served: tuple[Client, Path]) -> None:

@@ -12,7 +12,7 @@ from tests.unit.runtime.history.records import now, record
 from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError, Storage
 from tidemill.common import Configuration, JobStatus
 from tidemill.errors import CorruptFileError
-from tidemill.runtime.history.archive import Archive, RecordName, history_of
+from tidemill.runtime.history.archive import HistoryFiles, RecordName, history_of
 
 STORAGES: dict[str, Callable[[Path], Storage]] = {"directory": LocalStorage, "memory": lambda _: MemoryStorage()}
 HOUR = 3_600_000
@@ -24,7 +24,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 
 def test_the_final_record_takes_the_place_of_the_others(storage: Storage) -> None:
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     begun = RecordName("shop", 5, "0a")
     for written in (10, 20):
         archive.write(begun, record(status=JobStatus.RUNNING, written=written))
@@ -40,14 +40,14 @@ def test_the_final_record_takes_the_place_of_the_others(storage: Storage) -> Non
 
 def test_a_start_whose_two_records_are_both_there_is_listed_once(storage: Storage) -> None:
     """A driver that was killed between writing the final record and deleting the other."""
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     for name in (RecordName("shop", 5, "0a", 30), RecordName("shop", 5, "0a"), RecordName("shop", 4, "0b")):
         storage.write(name.file, record().to_json())
     assert sorted(archive.names(), key=str) == [RecordName("shop", 4, "0b"), RecordName("shop", 5, "0a", 30)]
 
 
 def test_other_files_are_not_touched(storage: Storage) -> None:
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     others = ["notes.txt", "shop/notes.json", "_shop/000000000000005-0a.json", "a/b/000000000000005-0a.json"]
     for name in others:
         storage.write(name, b"x")
@@ -57,7 +57,7 @@ def test_other_files_are_not_touched(storage: Storage) -> None:
 
 
 def test_the_oldest_are_deleted(storage: Storage) -> None:
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     names = [RecordName(f"job-{number}", 1_000, "0a", 1_000 + number) for number in range(5)]
     for name in names:
         archive.write(name, record(name.job_id))
@@ -68,7 +68,7 @@ def test_the_oldest_are_deleted(storage: Storage) -> None:
 
 
 def test_a_record_that_a_driver_still_updates_is_kept(storage: Storage) -> None:
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     at = now()
     running, killed = RecordName("running", 1_000, "0a"), RecordName("killed", 1_000, "0b")
     archive.write(running, record("running", JobStatus.RUNNING, at - 60_000))
@@ -78,7 +78,7 @@ def test_a_record_that_a_driver_still_updates_is_kept(storage: Storage) -> None:
 
 
 def test_a_record_that_cannot_be_read_does_not_stay_for_ever(storage: Storage) -> None:
-    archive = Archive(storage)
+    archive = HistoryFiles(storage)
     damaged = RecordName("shop", 5, "0a")
     storage.write(damaged.file, b"{")
     with pytest.raises(CorruptFileError, match=damaged.file):

@@ -17,7 +17,7 @@ from tidemill.common.job_client import JobClient
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, ConfigurationError, JobCancelledError, UserCodeError
 from tidemill.runtime.history import archiver
-from tidemill.runtime.history.archive import Archive, RecordName
+from tidemill.runtime.history.archive import HistoryFiles, RecordName
 from tidemill.runtime.history.job_record import JobRecord
 
 SECRET = "hunter2"  # noqa: S105
@@ -48,7 +48,7 @@ def start(
 
 
 def records(folder: Path) -> dict[RecordName, JobRecord]:
-    archive = Archive.at(str(folder / "_history"), Configuration())
+    archive = HistoryFiles.at(str(folder / "_history"), Configuration())
     return {name: archive.read(name) for name in archive.names()}
 
 
@@ -135,7 +135,7 @@ def test_the_job_does_not_depend_on_its_history(
     def fail(*_: object) -> None:
         raise CheckpointError("the disk is full")
 
-    monkeypatch.setattr(Archive, "write", fail)
+    monkeypatch.setattr(HistoryFiles, "write", fail)
     with caplog.at_level(logging.WARNING, archiver.log.name):
         start(tmp_path).get_job_execution_result().result(60)
     told = [record.getMessage() for record in caplog.records]
