@@ -19,8 +19,8 @@ def test_the_history_of_a_job_in_an_object_store(tmp_path: Path) -> None:
         access = {f"s3.{key}": value for key, value in server.options.items()}
         job = {"execution.target": "local", "execution.checkpointing.dir": place, "execution.job-id": "sums"}
         retained = {"historyserver.archive.retained-jobs": "1"}
+        configuration = Configuration.from_dict({**access, **job, **retained, "execution.resume-mode": "none"})
         for _ in range(2):
-            configuration = Configuration.from_dict({**access, **job, **retained, "execution.resume-mode": "none"})
             env = StreamExecutionEnvironment.get_execution_environment(configuration)
             numbers = env.from_sequence(1, 100).uid("numbers").map(lambda n: (n % 3, n)).uid("pairs")
             sums = numbers.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums")
