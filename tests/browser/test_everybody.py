@@ -13,7 +13,7 @@ from tests.browser.accessibility import faults_of
 from tests.browser.jobs import Served
 from tests.browser.visitor import Visitor
 
-VIEWS = ("graph", "epochs", "checkpoints", "state", "exceptions", "config", "logs")
+VIEWS = ("graph", "epochs", "checkpoints", "state", "metrics", "exceptions", "config", "logs")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 WITHOUT_LOG = r"status of 404.*/logs"
 
@@ -131,6 +131,16 @@ def show_all(tab: Page, view: str) -> None:
         expect(tab.get_by_text("has no log file")).to_be_visible()
     elif view in ("epochs", "checkpoints"):
         expect(tab.get_by_role("main").get_by_role("rowheader").first).to_be_visible()
+        if view == "checkpoints":
+            tab.get_by_role("button", name=re.compile("what each subtask wrote")).first.click()
+            tab.get_by_role("button", name=re.compile("^spending")).click()
+            expect(tab.get_by_role("table", name="What each subtask wrote")).to_be_visible()
+        else:
+            tab.get_by_text("What the phases are").click()
+    elif view == "metrics":
+        expect(tab.get_by_role("main").locator("option[value='currentEpoch']")).to_have_count(1)
+        tab.get_by_role("button", name="Add chart").click()
+        expect(tab.locator(".metric-charts figure")).to_have_count(1)
 
 
 def wider_than_the_screen(tab: Page) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_vertex_is_opened_and_closed(visitor: Visitor) -> None:
     expect(panel.get_by_role("listitem").filter(has_text="spending")).to_contain_text("keyed")
     expect(panel.get_by_role("listitem").filter(has_text="spending")).to_contain_text("jobs.py:")
     subtasks = panel.get_by_role("region", name="Subtasks")
-    expect(subtasks.get_by_role("rowheader")).to_have_text(["0", "1"])
+    expect(subtasks.get_by_role("rowheader")).to_have_text(["1", "2"])
     expect(subtasks.get_by_role("row").nth(1)).to_contain_text(re.compile(r"[1-9]"))
     panel.get_by_text("Metrics", exact=True).click()
     panel.get_by_role("searchbox").fill("numRecordsIn")

@@ -121,7 +121,7 @@ def test_an_operation_is_polled_less_and_less_often_until_it_is_over(tab: Page) 
         }"""
     )
     assert found == {"location": "/savepoints/1"}
-    assert waits == [250, 400, 640, 1024, 1638]
+    assert waits == [250, 400, 640, 1000, 1000]
 
 
 def test_an_operation_that_fails_does_so_in_the_drivers_words(tab: Page) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.jobs import BAD_ORDER, CUSTOMERS, FAIL, Served
 from tests.browser.visitor import Visitor
-from tidemill.ops.driver_log import LOG_VARIABLE
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
 
 def test_the_frame_shows_what_the_job_does_and_continues(visitor: Visitor, running: Served) -> None:
@@ -33,7 +33,9 @@ def test_the_frame_shows_what_the_job_does_and_continues(visitor: Visitor, runni
 def test_every_view_is_a_link_with_an_address_of_its_own(visitor: Visitor, running: Served) -> None:
     tab = visitor.look()
     tabs = tab.get_by_role("navigation", name="Views of the job").get_by_role("link")
-    expect(tabs).to_have_text(["Graph", "Epochs", "Checkpoints", "State", "Exceptions", "Configuration", "Logs"])
+    expect(tabs).to_have_text(
+        ["Graph", "Epochs", "Checkpoints", "State", "Metrics", "Exceptions", "Configuration", "Logs"]
+    )
     visitor.expect_complaint(r"status of 404.*/logs")  # this driver writes no log
     for link in tabs.all():
         link.click()
@@ -55,6 +57,50 @@ def test_epochs_show_where_their_time_goes(visitor: Visitor) -> None:
     newest = tab.get_by_role("region", name="The last 50 epochs").get_by_role("rowheader").first
     seen = newest.inner_text()
     expect(newest).not_to_have_text(seen)
+
+
+def test_a_checkpoint_shows_what_each_subtask_wrote(visitor: Visitor, running: Served) -> None:
+    tab = visitor.look("checkpoints")
+    tab.get_by_role("button", name=re.compile("what each subtask wrote")).first.click()
+    panel = tab.get_by_role("region", name="One checkpoint")
+    expect(panel.get_by_role("heading")).to_be_focused()
+    vertex = panel.get_by_role("button", name=re.compile("^spending"))
+    vertex.click()
+    expect(vertex).to_have_attribute("aria-expanded", "true")
+    subtasks = panel.get_by_role("table", name="What each subtask wrote")
+    expect(subtasks.get_by_role("rowheader")).to_have_text(["1", "2"])
+    expect(subtasks.get_by_role("row").nth(1)).to_contain_text("spending spent: ")
+    expect(subtasks.get_by_role("row").nth(1)).to_contain_text(re.compile(r"[\d.]+ (KiB|B).*[\d.]+ [mµ]?s"))
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+
+
+def test_metrics_are_picked_and_stay_in_the_address(visitor: Visitor, running: Served) -> None:
+    tab = visitor.look("metrics")
+    main = tab.get_by_role("main")
+    expect(main).to_contain_text("Add charts")
+    main.get_by_label("Of", exact=True).select_option(label="spending → Map")
+    expect(main.get_by_label("Metric", exact=True).locator("option[value='numRecordsIn']")).to_have_count(1)
+    main.get_by_label("Metric", exact=True).select_option("numRecordsIn")
+    main.get_by_label("Value", exact=True).select_option("max")
+    main.get_by_role("button", name="Add chart").click()
+    picked = main.get_by_role("region", name=re.compile("^spending.*numRecordsIn, highest"))
+    expect(picked.get_by_role("figure")).to_contain_text(re.compile(r"numRecordsIn, highest of all subtasks [\d.]+"))
+    main.get_by_label("Of", exact=True).select_option(label="The job")
+    main.get_by_label("Metric", exact=True).select_option("currentEpoch")
+    main.get_by_role("button", name="Add chart").click()
+    epoch = main.get_by_role("region", name="The job: currentEpoch")
+    expect(epoch).to_contain_text(re.compile(r"currentEpoch [\d.]+"))
+    seen = epoch.inner_text()
+    expect(epoch).not_to_have_text(seen)  # it continues
+    address = tab.url
+    assert address.count("chart=") == 2
+    other = visitor.tab(address.partition("/#")[2].join(["#", ""]))
+    expect(other.get_by_role("region", name="The job: currentEpoch")).to_contain_text(re.compile(r"currentEpoch \d"))
+    other.close()
+    epoch.get_by_role("button", name=re.compile("Remove")).click()
+    expect(epoch).to_have_count(0)
+    assert tab.url.count("chart=") == 1
 
 
 def test_a_chart_is_read_by_arrow_keys(visitor: Visitor, own: Served) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tidemill.config.accepted import ACCEPTED, FAMILIES
 from tidemill.config.flink_keys import flink_keys
+from tidemill.config.history_options import HistoryOptions
 from tidemill.config.logging_options import LoggingOptions
 from tidemill.config.option import ConfigOption, KeyFamily, Registry, option
 from tidemill.config.options import (
@@ -43,6 +44,7 @@ __all__ = [
     "ConfigOption",
     "ExecutionOptions",
     "FileOptions",
+    "HistoryOptions",
     "KeyFamily",
     "LoggingOptions",
     "MetricOptions",
@@ -76,6 +78,7 @@ _GROUPS: tuple[type, ...] = (
     LoggingOptions,
     RestOptions,
     QueryableStateOptions,
+    HistoryOptions,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["CheckpointHistory", "CheckpointStatistics", "CheckpointStatus"]
+__all__ = ["CheckpointHistory", "CheckpointStatistics", "CheckpointStatus", "SubtaskCheckpoint"]
 
 
 class CheckpointStatus(Enum):
@@ -16,6 +16,23 @@ class CheckpointStatus(Enum):
 
 
 @dataclass(frozen=True)
+class SubtaskCheckpoint:
+    """What one subtask contributed to a checkpoint.
+
+    ``chain`` is the uid of the first operator of its chain. ``bytes`` is the size of the changes that it wrote, and
+    ``rows`` their number by operator (uid) and state. ``write`` is the time for writing them, and ``duration`` that of
+    its whole epoch, in milliseconds.
+    """
+
+    chain: str
+    subtask: int
+    bytes: int
+    write: float
+    duration: float
+    rows: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class CheckpointStatistics:
     """One checkpoint or savepoint.
 
@@ -23,7 +40,8 @@ class CheckpointStatistics:
     1970, ``duration`` in milliseconds. ``incremental_size`` is the number of bytes that its epoch wrote,
     ``state_size`` the number of bytes in all files it refers to. ``retained`` indicates whether a job can still start
     from it: it may have been deleted since. ``failure`` is the reason if it failed. A savepoint has a ``path`` and
-    belongs to the user: the job does not track whether it still exists.
+    belongs to the user: the job does not track whether it still exists. ``parts`` is what each subtask contributed; it
+    is known only for recent checkpoints of this driver, not for savepoints.
     """
 
     checkpoint_id: int
@@ -37,6 +55,7 @@ class CheckpointStatistics:
     failure: str | None = None
     is_savepoint: bool = False
     path: str | None = None
+    parts: tuple[SubtaskCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import typer
 from tidemill import __version__
 from tidemill.ops.cli.doctor import doctor
 from tidemill.ops.cli.failures import Verbs
+from tidemill.ops.cli.history import history
 from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
 from tidemill.ops.cli.page import page
 from tidemill.ops.cli.port import port
@@ -37,6 +38,7 @@ app.command(context_settings=_PROGRAM)(run)
 app.command(context_settings=_PROGRAM)(info)
 app.command()(port)
 app.command()(session)
+app.command()(history)
 app.command("list")(list_jobs)
 app.command()(page)
 app.command()(cancel)

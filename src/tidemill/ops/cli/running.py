@@ -34,10 +34,12 @@ from tidemill.ops.cli.detached import run_detached
 from tidemill.ops.cli.failures import ended_with, finding
 from tidemill.ops.cli.output import is_attended, print_json
 from tidemill.ops.cli.page import how_to_open
-from tidemill.ops.driver_log import LOG_VARIABLE
 from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import DriverJob, DriverRecord, RestAddress, recorded
 from tidemill.ops.rest.notices import unannounced
+from tidemill.runtime.driver.job import RunningJob
+from tidemill.runtime.history.archive import history_of
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
 __all__ = ["info", "run"]
 
@@ -224,7 +226,13 @@ def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[Driv
         client = execution.run(program)
     job_id = str(client.get_job_id())
     directory = program.configuration.get(CheckpointingOptions.DIRECTORY)
-    job = DriverJob(job_id, program.name, directory and f"{_absolute(directory).rstrip('/')}/{job_id}")
+    history = history_of(program.configuration)
+    job = DriverJob(
+        job_id,
+        program.name,
+        directory and f"{_absolute(directory).rstrip('/')}/{job_id}",
+        history=history and _absolute(history),
+    )
     rest = _rest_address(program.configuration)
     record.put(job, rest)
     clients.append((job, client))
@@ -241,7 +249,11 @@ def _ended(job: DriverJob, client: JobClient) -> DriverJob:
     """Return the final state of a job for the record, from which clients may read it after the driver has ended."""
     savepoint = client.get_checkpoint_history().latest_savepoint
     status = client.get_job_status().result().name
-    return replace(job, status=status, savepoint=None if savepoint is None else savepoint.path)
+    path = None if savepoint is None else savepoint.path
+    if not isinstance(client, RunningJob):
+        return replace(job, status=status, savepoint=path)
+    epoch = client.epochs[-1].epoch if client.epochs else 0
+    return replace(job, status=status, savepoint=path, epoch=epoch, restarts=client.num_restarts)
 
 
 def _take_leave() -> None:

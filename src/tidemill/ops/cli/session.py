@@ -32,8 +32,9 @@ def session(
     """Serve REST and the web page without a job, and accept programs to run.
 
     Programs are uploaded at /jars. Each runs in a separate process, as with 'tidemill run -d', with the settings given
-    here. All of your jobs on this machine are listed. Anyone who has the token can run any code as you. The session
-    ends when it is interrupted or terminated; the jobs continue to run.
+    here. All of your jobs on this machine are listed; those that have ended are shown as their history records them.
+    Anyone who has the token can run any code as you. The session ends when it is interrupted or terminated; the jobs
+    continue to run.
     """
     settings = configured(config, defined)
     if port is not None:
@@ -61,7 +62,7 @@ def _serve(settings: Configuration, ended: threading.Event) -> None:
     tell_always(settings)
     programs = Programs(settings, begin_with=settings) if wanted.submit else None
     try:
-        server = RestServer(wanted, programs, OtherDrivers().jobs)
+        server = RestServer(wanted, programs, OtherDrivers(settings))
     except OSError as error:
         raise ConfigurationError(f"the session cannot listen: {error}") from error
     try:

@@ -45,7 +45,8 @@ MOST_ENDED: Final = 50
 class DriverJob:
     """A job that a driver has started; ``directory`` is its durable directory, if it outlives the driver.
 
-    ``status`` and ``savepoint``, the path of its last savepoint, are set when the driver has ended.
+    ``history`` is the directory with its record, if it writes one. ``status``, ``savepoint``, the path of its last
+    savepoint, ``epoch``, the last committed one, and ``restarts`` are set when the driver has ended.
     """
 
     id: str
@@ -53,6 +54,9 @@ class DriverJob:
     directory: str | None = None
     status: str | None = None
     savepoint: str | None = None
+    history: str | None = None
+    epoch: int = 0
+    restarts: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Final
 import yaml
 
 from tidemill.common.configuration import Configuration
-from tidemill.ops.driver_log import LOG_VARIABLE
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.drivers.records import Driver, DriverJob, drivers, new_log
 from tidemill.python_versions import SAFELY
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
 __all__ = ["Started", "start_detached"]
 

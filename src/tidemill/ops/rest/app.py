@@ -16,7 +16,6 @@ from tidemill.errors import CheckpointError, SerializationError, StateError
 from tidemill.ops.rest.errors import RestError
 from tidemill.ops.rest.guard import RequestGuard, error_body
 from tidemill.ops.rest.jobs_shown import ShownJobs
-from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.models.server import Errors
 from tidemill.ops.rest.operations import Operations
 from tidemill.ops.rest.program_runs import Programs
@@ -79,12 +78,8 @@ def create_app(
     shown: ShownJobs,
     settings: RestSettings,
     programs: Programs | None = None,
-    elsewhere: Callable[[], list[JobOverview]] = list,
 ) -> FastAPI:
-    """Create an application that shows these jobs and lists those of other drivers (``elsewhere``).
-
-    It accepts programs if the settings enable this.
-    """
+    """Create an application that shows these jobs. It accepts programs if the settings enable this."""
     app = FastAPI(
         title="Tidemill",
         version=__version__,
@@ -101,7 +96,6 @@ def create_app(
     app.state.health = health.HealthLook()
     app.state.programs = programs
     app.state.uploading = asyncio.Lock()
-    app.state.elsewhere = elsewhere
     for resource in (*_ROUTERS, *((program_paths,) if settings.submit else ())):
         app.include_router(resource.router)
         app.include_router(resource.router, prefix="/v1", include_in_schema=False)

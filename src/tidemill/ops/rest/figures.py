@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final, cast
 
 from tidemill.common.reports.metric_value import HistogramValue, MetricScope, MetricSnapshot, MetricValue
+from tidemill.config.redaction import redacted
 from tidemill.graph.plan import ChainPlan
 from tidemill.ops.rest.models.vertices import AggregatedMetric, IoMetrics, MetricInfo, SubtaskPressure, VertexNow
 
@@ -179,7 +181,7 @@ def selected(texts: dict[str, str], wanted: str | None) -> list[MetricInfo]:
 def _texts(value: MetricValue) -> Iterator[tuple[str, str]]:
     parts = [] if value.subtask is None else [str(value.subtask)]
     if value.scope is MetricScope.OPERATOR:
-        parts.append(value.operator_name or value.operator)
+        parts.append(_name(value.operator_name or value.operator))
     for name, of in value.variables:
         parts += [name, of]
     name = ".".join([*parts, value.name]).replace(" ", "_").replace(",", "_")
@@ -194,6 +196,11 @@ def _texts(value: MetricValue) -> Iterator[tuple[str, str]]:
     if seen.count and seen.buckets:
         for share in _QUANTILES:
             yield f"{name}_p{share * 100:.0f}", _number(seen.quantile(share))
+
+
+@lru_cache(1024)
+def _name(operator: str) -> str:
+    return redacted(operator)
 
 
 def _number(value: float) -> str:

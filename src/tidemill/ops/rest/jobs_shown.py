@@ -1,4 +1,4 @@
-"""The jobs that a REST server shows: those that were started in its process, including the last ones that ended."""
+"""The jobs that a REST server shows: those of its process, also some that have ended, and those of a history."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from tidemill.checkpoint.storage.storages import Storage
+from tidemill.common.configuration import Configuration
 from tidemill.common.job_status import JobStatus
+from tidemill.config import CheckpointingOptions
 from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
 from tidemill.ops.rest.errors import ResourceNotFoundError
 from tidemill.ops.rest.figures import NOW_METRICS, Figures
+from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.models.vertices import VertexNow
 from tidemill.runtime.driver.job import JobOutline, RunningJob
+from tidemill.runtime.history.archived_job import ArchivedJob
 
-__all__ = ["ShownJob", "ShownJobs", "vertex_id"]
+__all__ = ["OtherJobs", "ShownJob", "ShownJobs", "StatePlace", "vertex_id"]
 
 T = TypeVar("T")
 #: For how many seconds metrics are cached: the interval between two events of a stream.
@@ -66,14 +71,34 @@ class _Look(Generic[T]):
             return seen
 
 
-class ShownJob:
-    """A job, as a server sees it. Nothing here waits for the job or changes it."""
+class StatePlace(NamedTuple):
+    """Where the committed state of a job is, and the configuration with the credentials to read it."""
 
-    def __init__(self, client: RunningJob, outline: JobOutline) -> None:
+    location: Storage | str
+    job_id: str
+    configuration: Configuration
+
+
+class ShownJob:
+    """A job, as a server sees it. Nothing here waits for the job or changes it.
+
+    For a job of a history, ``shown_as`` is its id, which is not that of the job for earlier starts of a job, and
+    ``state`` is where its state is, or None if that is not known.
+    """
+
+    def __init__(
+        self,
+        client: RunningJob | ArchivedJob,
+        outline: JobOutline,
+        *,
+        shown_as: str | None = None,
+        state: StatePlace | None = None,
+    ) -> None:
         self.client = client
         self.outline = outline
-        self.id = str(client.get_job_id())
+        self.id = shown_as or str(client.get_job_id())
         self.name = client.name
+        self._state = state
         #: All metrics.
         self.figures = _Look(self, lambda: Figures(client.get_metrics()))
         #: The current metrics of the vertices: the cheap subset, which web pages request all the time.
@@ -93,6 +118,26 @@ class ShownJob:
     def is_over(self) -> bool:
         """Whether this process is done with the job."""
         return self.status.is_terminal_state()
+
+    @property
+    def record_time(self) -> int | None:
+        """When the record of a job of a history was written, in milliseconds since 1970. None for a job of a driver."""
+        return self.client.record.written if isinstance(self.client, ArchivedJob) else None
+
+    @property
+    def state_place(self) -> StatePlace:
+        """Where the state of the job is. Raises :class:`ResourceNotFoundError` if that is not known."""
+        if self._state is not None:
+            return self._state
+        if isinstance(self.client, ArchivedJob):
+            raise ResourceNotFoundError(
+                f"the state of job {self.id} is not shown here: the history has it only for the last start of a job, "
+                "and if it is in the checkpoint directory. 'tidemill state' reads any checkpoint"
+            )
+        configuration = self.outline.configuration
+        directory = configuration.get(CheckpointingOptions.DIRECTORY)
+        location = self.outline.storage if directory is None else f"{directory.rstrip('/')}/{self.id}"
+        return StatePlace(location, self.id, configuration)
 
     @property
     def started(self) -> int:
@@ -136,10 +181,28 @@ class ShownJob:
         return self.outline.parallelism.of(chain.id)
 
 
-class ShownJobs:
-    """The jobs of one server, newest last. The oldest ended jobs are forgotten. Thread-safe."""
+class OtherJobs(Protocol):
+    """Jobs that were not started in the process of the server; ``is_history`` if it can only show their records."""
 
-    def __init__(self, ended_kept: int) -> None:
+    is_history: bool
+
+    def overviews(self) -> list[JobOverview]:
+        """Return them for the list of jobs."""
+        ...
+
+    def find(self, job_id: str) -> ShownJob | None:
+        """Return the job with this id if it can be shown here."""
+        ...
+
+
+class ShownJobs:
+    """The jobs of one server, newest last, and those that are not its own. The oldest ended jobs are forgotten.
+
+    Thread-safe.
+    """
+
+    def __init__(self, ended_kept: int, others: OtherJobs | None = None) -> None:
+        self.others = others
         self._ended_kept = ended_kept
         self._lock = threading.Lock()
         self._jobs: dict[str, ShownJob] = {}
@@ -154,7 +217,7 @@ class ShownJobs:
                 del self._jobs[forgotten]
 
     def all(self) -> list[ShownJob]:
-        """Return all jobs."""
+        """Return all jobs of this process."""
         with self._lock:
             return list(self._jobs.values())
 
@@ -162,6 +225,8 @@ class ShownJobs:
         """Return the job with this id. Raises :class:`ResourceNotFoundError`."""
         with self._lock:
             found = self._jobs.get(job_id)
+        if found is None and self.others is not None:
+            found = self.others.find(job_id)
         if found is None:
             raise ResourceNotFoundError(
                 f"Job {job_id} not found: it was not started in this process, or is no longer remembered"

@@ -37,11 +37,6 @@ def _operations(request: Request) -> Operations:
     return operations
 
 
-def _elsewhere(request: Request) -> list[JobOverview]:
-    found: list[JobOverview] = request.app.state.elsewhere()
-    return found
-
-
 def _submit(request: Request) -> bool:
     return request.app.state.programs is not None
 
@@ -54,7 +49,13 @@ def _grant(request: Request) -> Grant:
 JobsOfServer = Annotated[ShownJobs, Depends(_jobs)]
 OperationsOfServer = Annotated[Operations, Depends(_operations)]
 ClientGrant = Annotated[Grant, Depends(_grant)]
-#: Jobs of other drivers, if the server lists them.
+
+
+def _elsewhere(jobs: JobsOfServer) -> list[JobOverview]:
+    return [] if jobs.others is None else jobs.others.overviews()
+
+
+#: Jobs of other drivers or of a history, if the server lists them.
 JobsElsewhere = Annotated[list[JobOverview], Depends(_elsewhere)]
 #: Whether clients may upload programs.
 MaySubmit = Annotated[bool, Depends(_submit)]

@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+import time
 from typing import Any, Final
 
 import h11
@@ -24,9 +24,8 @@ from tidemill.config import RestOptions
 from tidemill.ops.access import is_loopback
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.guard import SAFE_HEADERS, error_body
-from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.jobs_shown import OtherJobs, ShownJob, ShownJobs
 from tidemill.ops.rest.listening import listen
-from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.notices import SERVER, is_announced, tell_always
 from tidemill.ops.rest.program_runs import Programs
 from tidemill.ops.rest.settings import RestSettings
@@ -46,6 +45,8 @@ _LONGEST_HEADERS: Final = 64 << 10
 _SECONDS_TO_STOP: Final = 2.0
 #: How long a program that has ended waits for clients to poll the results of their operations.
 _SECONDS_TO_TELL: Final = 3.0
+#: A web page that has requested nothing for this long has all that it needs.
+_QUIET_SECONDS: Final = 0.5
 
 
 class _Connection(H11Protocol):
@@ -111,21 +112,21 @@ class _Connection(H11Protocol):
 class RestServer:
     """A server that listens as soon as it is created. Raises OSError if none of the ports is free.
 
-    ``programs`` stores and runs uploaded programs, if the settings enable this. ``elsewhere`` returns the jobs of other
-    drivers for the lists of jobs.
+    ``programs`` stores and runs uploaded programs, if the settings enable this. ``others`` are the jobs of other
+    drivers or of a history.
     """
 
     def __init__(
         self,
         settings: RestSettings,
         programs: Programs | None = None,
-        elsewhere: Callable[[], list[JobOverview]] = list,
+        others: OtherJobs | None = None,
     ) -> None:
         self.settings = settings
-        self.jobs = ShownJobs(settings.ended_jobs)
+        self.jobs = ShownJobs(settings.ended_jobs, others)
         listening = listen(settings.host, settings.ports, _MOST_TAKEN, self._served)
         self.port: int = listening.getsockname()[1]
-        self.app = create_app(self.jobs, settings, programs, elsewhere)
+        self.app = create_app(self.jobs, settings, programs)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,
@@ -172,11 +173,17 @@ class RestServer:
                 client.outline.record.reachable_at(self.url)
 
     def finish(self) -> None:
-        """Before the process ends, give clients a moment to receive the results of their operations.
+        """Before the process ends, give clients a moment to receive the results of their operations, and the last data.
 
-        A client that stops a job with a savepoint requests the path when the program is about to end.
+        A client that stops a job with a savepoint requests the path when the program is about to end. An open web page
+        requests all that it can show when it has received the last event of the job.
         """
-        if self.app.state.operations.await_told(_SECONDS_TO_TELL):
+        until = time.monotonic() + _SECONDS_TO_TELL
+        is_watched = bool(self.app.state.streams.open)
+        was_operated = self.app.state.operations.await_told(_SECONDS_TO_TELL)
+        while is_watched and time.monotonic() < until and not self._is_quiet():
+            time.sleep(_QUIET_SECONDS / 10)
+        if is_watched or was_operated:
             self.close()
 
     def close(self) -> None:
@@ -184,6 +191,12 @@ class RestServer:
         self.app.state.streams.closing = True
         self._server.should_exit = True
         self._thread.join(_SECONDS_TO_STOP + 1)
+
+    def _is_quiet(self) -> bool:
+        """Whether no request is in progress, and none was for a moment."""
+        last = time.monotonic() - _QUIET_SECONDS
+        found = [one for one in list(self._server.server_state.connections) if isinstance(one, _Connection)]
+        return all(one._is_waiting and one._since < last for one in found)
 
     def _served(self) -> set[int]:
         """Return the file descriptors of the connections that may send requests."""

@@ -10,7 +10,6 @@ from typing import Annotated, Final, TypeVar
 from fastapi import Query
 
 from tidemill.checkpoint.model import Epoch
-from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError
 from tidemill.ops.rest.errors import ResourceNotFoundError, UnavailableError
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
@@ -58,10 +57,8 @@ def state_reader(job: ShownJob, epoch: Epoch | None) -> SavepointReader:
 
     Raises :class:`CheckpointError` if the epoch is not retained.
     """
-    configuration = job.outline.configuration
-    directory = configuration.get(CheckpointingOptions.DIRECTORY)
-    location = job.outline.storage if directory is None else f"{directory.rstrip('/')}/{job.id}"
-    return read(location, epoch, job.id, configuration=configuration)
+    place = job.state_place
+    return read(place.location, epoch, place.job_id, configuration=place.configuration)
 
 
 def find_state(job: ShownJob, reader: SavepointReader, operator: str, name: str) -> tuple[OperatorInfo, StateInfo]:

@@ -13,22 +13,25 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tidemill.checkpoint.model import Epoch, Manifest, Slot
+from tidemill.checkpoint.model import Ack, Epoch, Manifest, Slot
 from tidemill.common.configuration import Configuration
 from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, ConfigurationError, CorruptFileError
 from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
+from tidemill.runtime.task.subtask_report import checkpoint_parts
 
 log = logging.getLogger(__name__)
 
 #: Checkpoint failures that a retry cannot fix.
 _FINAL = (CheckpointOwnershipError, CorruptFileError)
 _LONGEST_PAUSE = 5.0
+#: For how many of the newest checkpoints it is known what each subtask contributed.
+_DETAILED = 100
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,9 @@ class Checkpointing:
 
     def restored(self, manifest: Manifest | None, retained: Callable[[], list[Manifest]]) -> None:
         """Record that a driver took over the job at ``manifest``; ``retained`` returns the retained checkpoints."""
-        if manifest is None or self._restored is not None or self._entries:
-            return  # a restart within this driver keeps the existing history
+        # A restart within this driver keeps the existing history. Before the first epoch there is no checkpoint.
+        if manifest is None or not manifest.epoch or self._restored is not None or self._entries:
+            return
         checkpoints = retained()
         with self._lock:
             self._restored = _statistics(manifest, manifest.clock, 0)
@@ -158,8 +162,11 @@ class Checkpointing:
                 self._entries.append((one.slot, _statistics(one, one.clock, 0)))
             self._retained = frozenset(one.slot for one in checkpoints)
 
-    def completed(self, manifest: Manifest, triggered: int, seconds: float) -> None:
-        """Record that an epoch is committed; if it is a checkpoint, add it to the history."""
+    def completed(self, manifest: Manifest, triggered: int, seconds: float, acks: Iterable[Ack] = ()) -> None:
+        """Record that an epoch is committed; if it is a checkpoint, add it to the history.
+
+        ``acks`` are those of its subtasks.
+        """
         self._failures_in_a_row = 0
         if manifest.slot not in manifest.checkpoints:
             return
@@ -167,7 +174,11 @@ class Checkpointing:
         self._last_started, self._last_ended = now - seconds if self._begun is None else self._begun, now
         with self._lock:
             self._completed += 1
-            self._entries.append((manifest.slot, _statistics(manifest, triggered, int(seconds * 1000))))
+            statistics = _statistics(manifest, triggered, int(seconds * 1000))
+            self._entries.append((manifest.slot, replace(statistics, parts=checkpoint_parts(acks))))
+            if len(self._entries) > _DETAILED:
+                slot, entry = self._entries[-_DETAILED - 1]
+                self._entries[-_DETAILED - 1] = (slot, replace(entry, parts=()))
             self._retained = frozenset(manifest.checkpoints)
 
     def saved(self, manifest: Manifest, path: str, triggered: int, seconds: float) -> None:

@@ -201,7 +201,7 @@ class Coordinator:
             manifest = self._manifest(context, verdict, inputs, begun, counted)
             self.tolerating(lambda: self._log.publish(manifest))  # 4
             published = time.perf_counter()
-            self._checkpointing.completed(manifest, triggered, published - started)
+            self._checkpointing.completed(manifest, triggered, published - started, verdict.acks)
             self._commit(manifest)  # 5
         except Exception:
             # If another driver has taken over and cleans up, tasks fail because of missing files. Report the takeover.

@@ -31,6 +31,8 @@ from tidemill.runtime.driver.owner_watch import OwnerWatch
 from tidemill.runtime.driver.rescaling import JobParallelism
 from tidemill.runtime.driver.restarts import Restarts
 from tidemill.runtime.driver.savepoints import Ending, Savepoints
+from tidemill.runtime.history.archiver import Archiver
+from tidemill.runtime.history.recording import Subject
 from tidemill.runtime.observe.epoch_stats import EpochStats
 from tidemill.runtime.observe.exception_history import ExceptionHistory
 from tidemill.runtime.observe.log_place import PLACE, LogPlace
@@ -161,11 +163,16 @@ class RunningJob(JobClient):
             metrics.job_gauge("downtime", lambda: self._since(JobStatus.RESTARTING))
             metrics.job_gauge("numRestarts", lambda: self.num_restarts)
             metrics.job_gauge("lastCheckpointRestoreTimestamp", self._restored_at)
+        self._archiver: Archiver | None = None
         self._thread = threading.Thread(target=self._main, name=f"tidemill-job-{job_id}", daemon=True)
 
     def start(self) -> RunningJob:
-        """Start the thread of the job and return immediately."""
+        """Start the thread of the job, and that of its history, and return immediately."""
+        if self.outline is not None:
+            self._archiver = Archiver.of(self._subject(self.outline))
         self._thread.start()
+        if self._archiver is not None:
+            self._archiver.start()
         return self
 
     def note_epoch(self, stats: EpochStats) -> None:
@@ -257,8 +264,10 @@ class RunningJob(JobClient):
                     self._enter(JobStatus.FAILING)
                     self._exceptions.followed_by("the job was not started again")
                     return self._told(error, entry)
+                if not self._enter(JobStatus.RESTARTING):
+                    self._exceptions.followed_by("the job was cancelled")
+                    return JobCancelledError("the job was cancelled")
                 self.num_restarts += 1
-                self._enter(JobStatus.RESTARTING)
                 self._exceptions.followed_by(f"started again after {delay} ms")
                 told = without_payload(self._told(error, entry))
                 log.warning("job %s failed and restarts in %d ms: %s", self.name, delay, told)
@@ -295,12 +304,17 @@ class RunningJob(JobClient):
         """Milliseconds since the job entered ``status``; 0 if it is in another status."""
         return int((time.monotonic() - self._last_entered) * 1000) if self._status is status else 0
 
-    def _enter(self, status: JobStatus) -> None:
-        with self._entering:  # a cancellation may arrive just after the job has ended: the terminal status stays
-            if not self._status.is_terminal_state():
-                self._status = status
-                self._entered[status] = _now()
-                self._last_entered = time.monotonic()
+    def _enter(self, status: JobStatus) -> bool:
+        """Enter a status; return whether the job is in it. A job that has ended, or is being cancelled, stays so."""
+        with self._entering:
+            if self._status.is_terminal_state():
+                return False
+            if self._status is JobStatus.CANCELLING and not status.is_terminal_state():
+                return status is JobStatus.CANCELLING
+            self._status = status
+            self._entered[status] = _now()
+            self._last_entered = time.monotonic()
+            return True
 
     def _finish(self, error: BaseException | None) -> None:
         self._savepoints.settle()
@@ -310,14 +324,32 @@ class RunningJob(JobClient):
             log.warning("cleaning up after job %s failed: %s", self.name, problem)
         self._parallelism.end(error)
         runtime = int((time.monotonic() - self._started) * 1000)
+        self._enter(JobStatus.FINISHED if error is None else _end_of(error))
+        # Before anyone is notified, because the process may end as soon as the main thread is.
+        self._archive()
         if error is None:
-            self._enter(JobStatus.FINISHED)
             self._result._future.set_result(JobExecutionResult(self._job_id, runtime, dict(self._totals)))
         else:
-            self._enter(_end_of(error))
             self._result._future.set_exception(error)
         self._savepoints.end(error)
         self._ended._future.set_result(None)
+
+    def _subject(self, outline: JobOutline) -> Subject:
+        """The job, for its history."""
+        return Subject(
+            client=self,
+            name=self.name,
+            plan=outline.plan,
+            configuration=outline.configuration,
+            parallelism=outline.parallelism.of,
+            epochs=lambda: self.epochs,
+            restarts=lambda: self.num_restarts,
+        )
+
+    def _archive(self) -> None:
+        """Write the final record of the history."""
+        if self._archiver is not None:
+            self._archiver.finish()
 
 
 def _interrupt(hook: Callable[[], object]) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import TypeVar
 
 from tidemill.checkpoint.model import Ack
+from tidemill.common.reports.checkpoint_statistics import SubtaskCheckpoint
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME
 from tidemill.runtime.observe.metrics import OperatorReport
 from tidemill.runtime.operators.base import Operator
@@ -197,3 +198,26 @@ def entries_of(acks: Iterable[Ack]) -> int:
     """The number of entries in all states of the job."""
     reports = reports_of(acks)
     return sum(entries for r in reports for operator in r.operators for entries, _ in operator.states.values())
+
+
+def checkpoint_parts(acks: Iterable[Ack]) -> tuple[SubtaskCheckpoint, ...]:
+    """Return what each subtask contributed to the checkpoint at the end of an epoch, by chain and subtask."""
+    found = []
+    for ack in acks:
+        rows: dict[tuple[str, str], int] = {}
+        for piece in ack.pieces:
+            for section in piece.sections:
+                place = (section.operator, section.state)
+                rows[place] = rows.get(place, 0) + section.rows
+        report = ack.report if isinstance(ack.report, SubtaskReport) else None
+        found.append(
+            SubtaskCheckpoint(
+                chain=ack.subtask.chain,
+                subtask=ack.subtask.subtask,
+                bytes=sum(piece.length for piece in ack.pieces),
+                write=0.0 if report is None else report.wrote / 1e6,
+                duration=0.0 if report is None else report.total / 1e6,
+                rows=tuple((operator, state, count) for (operator, state), count in sorted(rows.items())),
+            )
+        )
+    return tuple(sorted(found, key=lambda part: (part.chain, part.subtask)))

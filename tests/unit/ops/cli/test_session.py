@@ -45,13 +45,15 @@ env.execute("numbers")
 class Session:
     """A session as a process, and its client."""
 
+    verb = "session"
+
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "tidemill", "session", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "tidemill", self.verb, "--port", "0", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.said = self.process.stdout.readline()
-        self.url = self.said.split()[3].rstrip(";")
+        self.url = next(word for word in self.said.split() if word.startswith("http")).rstrip(";")
         self.token = (records_directory() / "rest-token").read_text().strip()
 
     def ask(self, method: str, path: str, data: bytes | None = None, kind: str = "application/json") -> Any:
@@ -121,7 +123,7 @@ def test_jobs_of_drivers_that_are_gone_are_listed_as_they_were_left() -> None:
     os.close(killed._lock)
     with recorded("silent.py", None) as record:
         record.put(DriverJob("third", "the third"), RestAddress("http://127.0.0.1:1"))
-        third, second, first = sorted(OtherDrivers().jobs(), key=lambda job: job["jid"], reverse=True)
+        third, second, first = sorted(OtherDrivers().overviews(), key=lambda job: job["jid"], reverse=True)
     assert (first["state"], first["end-time"] >= first["start-time"] > 5) == ("FINISHED", True)
     assert (second["state"], second["start-time"], second["end-time"]) == ("SUSPENDED", 5, 5)
     assert (third["state"], third["end-time"]) == ("RUNNING", -1)
@@ -134,5 +136,5 @@ def test_a_job_that_continued_elsewhere_is_listed_once() -> None:
         with recorded("job.py", None) as record:
             record.put(DriverJob("same", "the same", None, status))
         time.sleep(0.002)
-    (job,) = OtherDrivers().jobs()
+    (job,) = OtherDrivers().overviews()
     assert job["state"] == "FINISHED"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.ops.rest.serving import Client
 from tests.waiting import eventually
-from tidemill.ops.driver_log import LOG_VARIABLE
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
 
 @pytest.fixture

@@ -212,3 +212,20 @@ def test_several_jobs_share_a_server_and_ended_ones_are_forgotten_in_time(tmp_pa
 def test_accumulators_are_shown(served: tuple[Client, JobClient], path: str) -> None:
     counted = served[0].read(f"{path}/accumulators")["user-task-accumulators"]
     assert "sums.numRecordsIn" in {one["name"] for one in counted}
+
+
+def test_a_checkpoint_has_what_each_subtask_wrote(client: Client, path: str) -> None:
+    whole = client.read(f"{path}/checkpoints")["latest"]["completed"]
+    details = client.read(f"{path}/checkpoints/details/{whole['id']}")
+    tasks = {task["uid"]: task for task in details["tasks"].values()}
+    assert set(tasks) == {"numbers", "sums"}
+    assert sum(task["checkpointed_size"] for task in tasks.values()) == details["checkpointed_size"] > 0
+    assert sum(task["num_subtasks"] for task in tasks.values()) == details["num_subtasks"]
+    sums = client.read(f"{path}/checkpoints/details/{whole['id']}/subtasks/sums")
+    assert sum(one["checkpointed_size"] for one in sums["subtasks"]) == tasks["sums"]["checkpointed_size"]
+    assert [one["index"] for one in sums["subtasks"]] == list(range(sums["num_subtasks"]))
+    assert all(0 < one["write_duration"] <= one["end_to_end_duration"] for one in sums["subtasks"])
+    written = [state for one in sums["subtasks"] for state in one["states"]]
+    assert {(one["uid"], one["name"]) for one in written} == {("sums", "_reduce_state")}
+    assert sum(one["rows"] for one in written) > 0
+    assert client.get(f"{path}/checkpoints/details/{whole['id']}/subtasks/nobody").status == 404

@@ -15,7 +15,18 @@ from tests.unit.runtime.plans import launch
 from tests.waiting import eventually
 from tidemill.checkpoint.cleanup import discard_job
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Piece, RunRef, SectionInfo, Slot
+from tidemill.checkpoint.model import (
+    Ack,
+    Attempt,
+    Epoch,
+    Lineage,
+    Manifest,
+    Piece,
+    RunRef,
+    SectionInfo,
+    Slot,
+    SubtaskId,
+)
 from tidemill.checkpoint.storage.local import LocalStorage
 from tidemill.checkpoint.storage.storages import MemoryStorage, Storage
 from tidemill.common import Configuration, Types
@@ -30,6 +41,7 @@ from tidemill.datastream.functions.checkpointed import CheckpointListener
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, FencedError, JobCancelledError
 from tidemill.local.engine import LocalEngine
+from tidemill.runtime.driver import checkpointing as checkpointing_module
 from tidemill.runtime.driver.checkpointing import Checkpointing, CheckpointSettings
 from tidemill.runtime.driver.coordinator import Coordinator
 from tidemill.runtime.driver.job import RunningJob, StopSignal
@@ -37,7 +49,7 @@ from tidemill.runtime.driver.launch import let_go
 from tidemill.runtime.driver.restarts import NoRestarts
 from tidemill.runtime.driver.split_input import SplitInput
 from tidemill.runtime.task.pieces import PieceForm
-from tidemill.state.keys.key_groups import KeyGroup
+from tidemill.state.keys.key_groups import KeyGroup, Subtask
 from tidemill.testing.faulty_storage import Fate, FaultyStorage
 from tidemill.testing.recording_sink import Recording
 from tidemill.testing.simulation.world import KilledError
@@ -151,6 +163,33 @@ def test_a_timeout_that_comes_late_leaves_the_next_epoch_alone(monkeypatch: pyte
 def test_an_epoch_in_time_keeps_its_own_error() -> None:
     with pytest.raises(ZeroDivisionError), Checkpointing(CheckpointSettings(timeout=60)).timed(Epoch(1), lambda: None):
         raise ZeroDivisionError
+
+
+def test_what_subtasks_contributed_is_remembered_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing_module, "_DETAILED", 2)
+    checkpointing = Checkpointing(CheckpointSettings(history_size=5))
+    piece = Piece(1, "op", 70, "", (SectionInfo("op", "count", KeyGroup(0), KeyGroup(9), 3),), data=b"")
+    for epoch in range(1, 5):
+        acks = [
+            Ack(SubtaskId("op", Subtask(subtask)), Attempt(f"a{subtask}"), Epoch(epoch), 0, pieces=pieces)
+            for subtask, pieces in ((1, (piece, piece)), (0, ()))
+        ]
+        checkpointing.completed(manifest(epoch, checkpoints=(epoch + 1,)), 0, 1, acks)
+    known = checkpointing.history().checkpoints
+    assert [len(one.parts) for one in known] == [0, 0, 2, 2]
+    first, second = known[-1].parts
+    assert (first.subtask, first.bytes, first.rows) == (0, 0, ())
+    assert (second.subtask, second.bytes, second.rows) == (1, 140, (("op", "count", 6),))
+
+
+def test_a_job_that_restarts_before_its_first_epoch_was_restored_from_nothing() -> None:
+    checkpointing = Checkpointing(CheckpointSettings())
+    checkpointing.restored(manifest(0), list)
+    assert checkpointing.history().restored is None
+    checkpointing.restored(manifest(3), list)
+    restored = checkpointing.history().restored
+    assert restored is not None
+    assert restored.checkpoint_id == 3
 
 
 def test_the_history_remembers_so_many() -> None:

@@ -11,7 +11,14 @@ from tidemill.checkpoint.model import Epoch
 from tidemill.common import ExitCode, JobStatus
 from tidemill.common.reports.exit_codes import exit_code_of
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.errors import CheckpointError, EngineLostError, FencedError, TidemillError, UserCodeError
+from tidemill.errors import (
+    CheckpointError,
+    EngineLostError,
+    FencedError,
+    JobCancelledError,
+    TidemillError,
+    UserCodeError,
+)
 from tidemill.runtime.batch.failures import user_error
 from tidemill.runtime.driver.job import RunningJob, StopSignal
 from tidemill.runtime.driver.rescaling import JobParallelism
@@ -163,3 +170,31 @@ def test_a_driver_whose_engine_is_gone_is_not_kept_busy_with_restarts() -> None:
     assert lost.get_job_status().result() is JobStatus.FAILED
     assert lost.num_restarts == 0
     assert exit_code_of(raised.value) is ExitCode.FAILED  # another driver may do better
+
+
+def test_a_job_that_fails_while_it_is_cancelled_does_not_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[JobStatus] = []
+
+    def fail(stop: StopSignal) -> None:
+        # The cancellation has been requested, but the job is not told yet.
+        monkeypatch.setattr(stop, "set", lambda: None)
+        running.cancel()
+        monkeypatch.undo()
+        raise ValueError("too late")
+
+    running = job(fail, most_restarts=5)
+    enter = running._enter
+
+    def note(status: JobStatus) -> bool:
+        done = enter(status)
+        entered.append(running.get_job_status().result())
+        return done
+
+    running._enter = note  # type: ignore[method-assign]
+    running.start()
+    with pytest.raises(JobCancelledError):
+        running.get_job_execution_result().result(60)
+    assert JobStatus.RESTARTING not in entered
+    assert entered[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert running.num_restarts == 0
+    assert running.get_exception_history()[0].followed_by == "the job was cancelled"

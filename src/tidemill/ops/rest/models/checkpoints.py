@@ -26,6 +26,55 @@ Checkpoint = TypedDict(
 )
 
 
+class TaskCheckpoint(TypedDict):
+    id: str
+    uid: str
+    name: str
+    status: str
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    checkpointed_size: int
+    end_to_end_duration: float
+    write_duration: float
+
+
+class CheckpointDetails(Checkpoint):
+    """A checkpoint with the contribution of each vertex, by its id; empty if that is not known (anymore).
+
+    ``checkpointed_size`` of a vertex is what its subtasks wrote. ``write_duration`` is the longest time that one of
+    them took for this, and ``end_to_end_duration`` the longest epoch of one of them, in milliseconds.
+    """
+
+    tasks: dict[str, TaskCheckpoint]
+
+
+class WrittenState(TypedDict):
+    """How many changes of a state a subtask wrote."""
+
+    uid: str
+    name: str
+    rows: int
+
+
+class SubtaskCheckpointInfo(TypedDict):
+    index: int
+    status: str
+    checkpointed_size: int
+    end_to_end_duration: float
+    write_duration: float
+    states: list[WrittenState]
+
+
+class SubtaskCheckpoints(TypedDict):
+    """What the subtasks of a vertex contributed to a checkpoint."""
+
+    id: int
+    status: str
+    checkpointed_size: int
+    num_subtasks: int
+    subtasks: list[SubtaskCheckpointInfo]
+
+
 class CheckpointCounts(TypedDict):
     """The number of checkpoints, by status."""
 

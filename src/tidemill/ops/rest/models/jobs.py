@@ -60,6 +60,7 @@ JobDetails = TypedDict(
         "now": int,
         "restarts": int,
         "epoch": int,
+        "recorded": int | None,
         "timestamps": dict[str, int],
         "vertices": list[Vertex],
         "status-counts": dict[str, int],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-Features = TypedDict("Features", {"web-submit": bool, "web-cancel": bool, "web-rescale": bool})
+Features = TypedDict("Features", {"web-submit": bool, "web-cancel": bool, "web-rescale": bool, "web-history": bool})
 ServerConfig = TypedDict(
     "ServerConfig",
     {

@@ -13,18 +13,25 @@ from tidemill.config import CheckpointingOptions, StateOptions
 from tidemill.config.redaction import redacted
 from tidemill.ops.rest.errors import ResourceNotFoundError
 from tidemill.ops.rest.guard import Grant
+from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
 from tidemill.ops.rest.messages import message_for
 from tidemill.ops.rest.models.checkpoints import (
     Checkpoint,
     CheckpointConfigInfo,
     CheckpointCounts,
+    CheckpointDetails,
     Checkpoints,
     CheckpointSummary,
     Externalization,
     LatestCheckpoints,
     Spread,
+    SubtaskCheckpointInfo,
+    SubtaskCheckpoints,
+    TaskCheckpoint,
+    WrittenState,
 )
 from tidemill.ops.rest.parameters import ClientGrant, JobPath
+from tidemill.ops.rest.resources.vertices import VertexPath
 
 __all__ = ["router"]
 
@@ -81,19 +88,71 @@ def get_checkpoint_config(job: JobPath) -> CheckpointConfigInfo:
     )
 
 
+CheckpointId = Annotated[int, Path(ge=0, le=2**63 - 1, description="The id of a checkpoint.")]
+
+
 @router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}", summary="One checkpoint, by its epoch")
-def get_checkpoint(
-    job: JobPath,
-    grant: ClientGrant,
-    checkpoint_id: Annotated[int, Path(ge=0, le=2**63 - 1, description="The id of a checkpoint.")],
-) -> Checkpoint:
+def get_checkpoint(job: JobPath, grant: ClientGrant, checkpoint_id: CheckpointId) -> CheckpointDetails:
+    found = _find(job, checkpoint_id)
+    tasks = {}
+    for chain in job.plan.chains:
+        parts = [part for part in found.parts if part.chain == chain.head.uid]
+        if parts:
+            tasks[vertex_id(chain.head.uid)] = TaskCheckpoint(
+                id=vertex_id(chain.head.uid),
+                uid=chain.head.uid,
+                name=redacted(chain.name),
+                status=found.status.name,
+                num_subtasks=len(parts),
+                num_acknowledged_subtasks=len(parts),
+                checkpointed_size=sum(part.bytes for part in parts),
+                end_to_end_duration=round(max(part.duration for part in parts), 3),
+                write_duration=round(max(part.write for part in parts), 3),
+            )
+    return {**_told(found, grant), "tasks": tasks}
+
+
+@router.get(
+    "/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}",
+    summary="What each subtask of a vertex contributed to a checkpoint",
+)
+def get_checkpoint_of_vertex(job: JobPath, chain: VertexPath, checkpoint_id: CheckpointId) -> SubtaskCheckpoints:
+    found = _find(job, checkpoint_id)
+    parts = [part for part in found.parts if part.chain == chain.head.uid]
+    if not parts:
+        raise ResourceNotFoundError(
+            f"what the subtasks contributed to checkpoint {checkpoint_id} is not known: the driver remembers it for "
+            "its own recent checkpoints, not for savepoints"
+        )
+    subtasks = [
+        SubtaskCheckpointInfo(
+            index=part.subtask,
+            status=found.status.name,
+            checkpointed_size=part.bytes,
+            end_to_end_duration=round(part.duration, 3),
+            write_duration=round(part.write, 3),
+            states=[WrittenState(uid=uid, name=state, rows=rows) for uid, state, rows in part.rows],
+        )
+        for part in parts
+    ]
+    return SubtaskCheckpoints(
+        id=found.checkpoint_id,
+        status=found.status.name,
+        checkpointed_size=sum(part.bytes for part in parts),
+        num_subtasks=len(parts),
+        subtasks=subtasks,
+    )
+
+
+def _find(job: ShownJob, checkpoint_id: int) -> CheckpointStatistics:
+    """Return a checkpoint, or the savepoint of its epoch if there is only that. Raises ResourceNotFoundError."""
     known = job.client.get_checkpoint_history().checkpoints
     found = [one for one in known if one.checkpoint_id == checkpoint_id]
     if not found:
         raise ResourceNotFoundError(
             f"job {job.id} remembers no checkpoint {checkpoint_id}; see web.checkpoints.history"
         )
-    return _told(min(found, key=lambda one: one.is_savepoint), grant)
+    return min(found, key=lambda one: one.is_savepoint)
 
 
 def _checkpoint(one: CheckpointStatistics | None, grant: Grant) -> Checkpoint | None:

@@ -14,9 +14,9 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tidemill.ops.rest.errors import UnavailableError
-from tidemill.ops.rest.jobs_shown import ShownJob
+from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
 from tidemill.ops.rest.models.epochs import Epoch, Epochs
-from tidemill.ops.rest.parameters import JobPath
+from tidemill.ops.rest.parameters import JobPath, JobsOfServer
 from tidemill.runtime.observe.epoch_stats import EpochStats
 
 __all__ = ["EventStreams", "router"]
@@ -52,11 +52,11 @@ def get_epochs(
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events"}},
 )
-async def get_events(job: JobPath, request: Request) -> StreamingResponse:
+async def get_events(job: JobPath, jobs: JobsOfServer, request: Request) -> StreamingResponse:
     streams: EventStreams = request.app.state.streams
     if len(streams.open) >= _MOST_STREAMS:
         raise UnavailableError(f"{_MOST_STREAMS} event streams are open: close one, or poll /epochs")
-    return _Events(job, streams)
+    return _Events(job, jobs, streams)
 
 
 class EventStreams:
@@ -68,8 +68,8 @@ class EventStreams:
 
 
 class _Events(StreamingResponse):
-    def __init__(self, job: ShownJob, streams: EventStreams) -> None:
-        super().__init__(_events(job, streams), media_type="text/event-stream")
+    def __init__(self, job: ShownJob, jobs: ShownJobs, streams: EventStreams) -> None:
+        super().__init__(_events(job, jobs, streams), media_type="text/event-stream")
         self._streams = streams
         streams.open.add(self)
 
@@ -80,7 +80,7 @@ class _Events(StreamingResponse):
             self._streams.open.discard(self)
 
 
-async def _events(job: ShownJob, streams: EventStreams) -> AsyncIterator[str]:
+async def _events(job: ShownJob, jobs: ShownJobs, streams: EventStreams) -> AsyncIterator[str]:
     told: tuple[Any, Any] | None = None
     at = 0.0
     while not streams.closing:
@@ -97,7 +97,11 @@ async def _events(job: ShownJob, streams: EventStreams) -> AsyncIterator[str]:
         if told is not None and told[0].is_terminal_state():
             yield "event: end\ndata: {}\n\n"
             return
-        await asyncio.sleep(_LOOK)
+        if job.record_time is None:
+            await asyncio.sleep(_LOOK)
+        else:
+            await asyncio.sleep(_PAUSE)
+            job = await run_in_threadpool(jobs.get, job.id)  # a record that may have been replaced
 
 
 def _message(job: ShownJob, told: tuple[Any, Any] | None, seen: tuple[Any, Any]) -> str:

@@ -48,7 +48,8 @@ _REFRESH_MS: Final = 3000
 
 
 @router.get("/config", tags=["server"], summary="The settings of the server that the web page needs")
-def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
+def get_config(jobs: JobsOfServer, grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
+    is_history = jobs.others is not None and jobs.others.is_history
     now = time.localtime()
     return {
         "refresh-interval": _REFRESH_MS,
@@ -56,7 +57,14 @@ def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
         "timezone-offset": now.tm_gmtoff * 1000,
         "tidemill-version": __version__,
         "may-operate": grant >= Grant.OPERATE,
-        "features": Features({"web-submit": submit, "web-cancel": True, "web-rescale": True}),
+        "features": Features(
+            {
+                "web-submit": submit,
+                "web-cancel": not is_history,
+                "web-rescale": not is_history,
+                "web-history": is_history,
+            }
+        ),
     }
 
 
@@ -80,7 +88,7 @@ def get_jobs(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobIds:
 
 @router.get("/jobs/overview", tags=["jobs"], summary="All jobs, with a summary of each")
 def get_jobs_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobsOverview:
-    return {"jobs": [*(_overview(job) for job in jobs.all()), *elsewhere]}
+    return {"jobs": [*(overview_of(job) for job in jobs.all()), *elsewhere]}
 
 
 @router.get("/jobs/{job_id}", tags=["jobs"], summary="A job: status, vertices, and how much they have read and written")
@@ -92,7 +100,7 @@ def get_job(job: JobPath) -> JobDetails:
         "name": redacted(job.name),
         "state": status.name,
         "job-type": job.plan.runtime_mode,
-        "isStoppable": not job.is_over and job.plan.runtime_mode != "BATCH",
+        "isStoppable": job.record_time is None and not job.is_over and job.plan.runtime_mode != "BATCH",
         "start-time": job.started,
         "end-time": -1 if job.ended is None else job.ended,
         "duration": job.duration,
@@ -100,6 +108,7 @@ def get_job(job: JobPath) -> JobDetails:
         "now": _now(),
         "restarts": job.client.num_restarts,
         "epoch": epochs[0].epoch if epochs else 0,
+        "recorded": job.record_time,
         "timestamps": {state.name: at for state, at in job.client.get_status_timestamps().items()},
         "vertices": [_vertex(job, chain, figures, status) for chain in job.plan.chains],
         "status-counts": {status.name: len(job.plan.chains)},
@@ -179,12 +188,15 @@ def get_accumulators(job: JobPath) -> Accumulators:
 
 
 def check_running(job: ShownJob) -> None:
-    """Raise :class:`ConflictError` if the job has ended."""
+    """Raise :class:`ConflictError` if the job has ended, or is one of a history."""
+    if job.record_time is not None:
+        raise ConflictError(f"job {job.id} is shown as recorded in the history: use the page of its driver, if it runs")
     if job.is_over:
         raise ConflictError(f"job {job.id} is {job.status.name}: this is only possible while it runs")
 
 
-def _overview(job: ShownJob) -> JobOverview:
+def overview_of(job: ShownJob) -> JobOverview:
+    """Return the summary of a job."""
     status, epochs = job.status, job.client.epochs[-1:]
     vertices = [] if status.is_terminal_state() else job.now().vertices
     read = [vertex for vertex, chain in zip(vertices, job.plan.chains, strict=False) if not chain.head.inputs]

@@ -7,10 +7,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query
 
 from tidemill.config.redaction import redacted
-from tidemill.ops.driver_log import LOG_VARIABLE, log_of_this_process, read_log
 from tidemill.ops.rest.errors import ResourceNotFoundError
 from tidemill.ops.rest.models.logs import LogLines
 from tidemill.ops.rest.parameters import JobPath, operating
+from tidemill.runtime.history.archived_job import ArchivedJob
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE, log_of_this_process, read_log
 
 __all__ = ["router"]
 
@@ -33,6 +34,8 @@ def get_logs(
         ),
     ] = None,
 ) -> LogLines:
+    if isinstance(job.client, ArchivedJob):
+        return _recorded(job.client, lines, after)
     path = log_of_this_process()
     if path is None:
         raise ResourceNotFoundError(
@@ -42,3 +45,13 @@ def get_logs(
     part = read_log(path, lines, after)
     shown = [redacted(line)[:_LONGEST] for line in part.lines]
     return LogLines(path=redacted(str(path)), lines=shown, truncated=part.skipped, next=part.end)
+
+
+def _recorded(job: ArchivedJob, lines: int, after: int | None) -> LogLines:
+    """Return the lines in the record of a job. Their positions are their numbers."""
+    log = job.record.log
+    if log is None:
+        raise ResourceNotFoundError(f"the driver of job {job.get_job_id()} wrote no log file")
+    start = max(len(log.lines) - lines, after or 0, 0)
+    skipped = log.skipped if start == 0 else after is None or start > after
+    return LogLines(path=log.path, lines=list(log.lines[start:]), truncated=skipped, next=len(log.lines))

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Depends, Query
 
 from tidemill.checkpoint.storage.storages import storage_for, store_options
-from tidemill.config import CheckpointingOptions
 from tidemill.errors import InvalidKeyError
 from tidemill.ops.queryable.answer import NOTHING
 from tidemill.ops.queryable.committed import CommittedStates
@@ -71,11 +70,11 @@ def _followed(job: ShownJob) -> CommittedStates:
     with _lock:
         found = _states.get(job)
         if found is None:
-            configuration = job.outline.configuration
-            directory = configuration.get(CheckpointingOptions.DIRECTORY)
-            storage = job.outline.storage
-            if directory is not None:
-                path = f"{directory.rstrip('/')}/{job.id}"
-                storage = storage_for(path, durable=False, options=store_options(configuration))
-            found = _states[job] = CommittedStates(JobDirectory(storage, job.id, job.id), cache_bytes=_CACHE)
+            location, job_id, configuration = job.state_place
+            storage = (
+                storage_for(location, durable=False, options=store_options(configuration))
+                if isinstance(location, str)
+                else location
+            )
+            found = _states[job] = CommittedStates(JobDirectory(storage, job_id, job_id), cache_bytes=_CACHE)
         return found

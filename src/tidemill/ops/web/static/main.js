@@ -93,8 +93,15 @@ function noteContact(answered) {
   if (answered) lastContact = Date.now();
   const was = banner.hidden;
   banner.hidden = answered;
+  const frame = shown?.page === "job" ? shown.frame : null;
+  frame?.contact(answered);
   if (!answered)
-    setText(banner, `The driver does not respond. The page shows data from ${time(lastContact)}. Retrying.`);
+    setText(
+      banner,
+      frame?.isOver()
+        ? "The driver has ended. The page shows the job as it was at its end."
+        : `The driver does not respond. The page shows data from ${time(lastContact)}. Retrying.`,
+    );
   else if (!was) announce("The driver responds again.");
 }
 
@@ -149,7 +156,7 @@ function askServer() {
     .get("/config")
     .then((/** @type {ServerConfig} */ answer) => {
       server = answer;
-      setText(version, answer["tidemill-version"]);
+      setText(version, answer["tidemill-version"] + (answer.features["web-history"] ? " · History" : ""));
       if (shown?.page === "job") shown.frame.granted();
     })
     .catch(() => {}) // the banner or the token form reports it; the next response of the driver triggers a retry
@@ -165,6 +172,9 @@ const context = {
   announce,
   get mayOperate() {
     return server?.["may-operate"] ?? false;
+  },
+  get isHistory() {
+    return server?.features["web-history"] ?? false;
   },
 };
 

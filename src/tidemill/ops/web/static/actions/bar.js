@@ -66,6 +66,7 @@ export function actionBar(context) {
  * @param {JobDetails} job
  */
 function whyNot(context, job) {
+  if (job.recorded !== null) return "The job is shown from the history: no actions are available.";
   if (isOver(job)) return `The job is ${job.state.toLowerCase()}: no actions are available.`;
   if (!context.mayOperate) return "Your token is read-only. Actions require the token of rest.operate-token.";
   return null;

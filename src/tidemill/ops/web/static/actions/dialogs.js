@@ -132,7 +132,17 @@ export function rescale(bar) {
         h(
           "table",
           {},
-          h("thead", {}, h("tr", {}, ...["Operators", "Now", "New"].map((name) => h("th", { scope: "col" }, name)))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ...["Operators", "Now", "New"].map((name) =>
+                h("th", { scope: "col", class: name === "Now" ? "number" : null }, name),
+              ),
+            ),
+          ),
           h(
             "tbody",
             {},

@@ -7,9 +7,9 @@ import { sleep, statusOf } from "../core/api.js";
 
 /** How long to wait before polling a result again, in milliseconds: short at first, then increasing. */
 const FIRST = 250;
-const LONGEST = 5000;
+const LONGEST = 1000;
 /** After how many requests without a response the driver is considered to have ended. */
-const PATIENCE = 6;
+const PATIENCE = 8;
 
 /** The driver ended before it could report the result of an operation. */
 export class DriverGone extends Error {}

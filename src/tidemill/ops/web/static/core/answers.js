@@ -8,7 +8,12 @@
  * @typedef {{
  *   "tidemill-version": string,
  *   "may-operate": boolean,
+ *   features: Features,
  * }} ServerConfig
+ *
+ * @typedef {{
+ *   "web-history": boolean,
+ * }} Features
  *
  * @typedef {{
  *   errors: string[],
@@ -43,6 +48,7 @@
  *   now: number,
  *   restarts: number,
  *   epoch: number,
+ *   recorded: number | null,
  *   vertices: Vertex[],
  *   plan: PlanInfo,
  * }} JobDetails
@@ -80,7 +86,6 @@
  * }} ExceptionEntries
  *
  * @typedef {{
- *   "root-exception": string | null,
  *   exceptionHistory: ExceptionEntries,
  * }} JobExceptions
  *
@@ -183,7 +188,9 @@
  *
  * @typedef {{
  *   id: string,
+ *   min?: number,
  *   max?: number,
+ *   avg?: number,
  *   sum?: number,
  * }} AggregatedMetric
  */
@@ -219,6 +226,48 @@
  *   external_path: string | null,
  *   failure_message: string | null,
  * }} Checkpoint
+ *
+ * @typedef {{
+ *   id: number,
+ *   status: string,
+ *   is_savepoint: boolean,
+ *   checkpoint_type: string,
+ *   trigger_timestamp: number,
+ *   end_to_end_duration: number,
+ *   state_size: number,
+ *   checkpointed_size: number,
+ *   discarded: boolean,
+ *   external_path: string | null,
+ *   failure_message: string | null,
+ *   tasks: Record<string, TaskCheckpoint>,
+ * }} CheckpointDetails
+ *
+ * @typedef {{
+ *   id: string,
+ *   name: string,
+ *   num_subtasks: number,
+ *   checkpointed_size: number,
+ *   end_to_end_duration: number,
+ *   write_duration: number,
+ * }} TaskCheckpoint
+ *
+ * @typedef {{
+ *   uid: string,
+ *   name: string,
+ *   rows: number,
+ * }} WrittenState
+ *
+ * @typedef {{
+ *   index: number,
+ *   checkpointed_size: number,
+ *   end_to_end_duration: number,
+ *   write_duration: number,
+ *   states: WrittenState[],
+ * }} SubtaskCheckpointInfo
+ *
+ * @typedef {{
+ *   subtasks: SubtaskCheckpointInfo[],
+ * }} SubtaskCheckpoints
  *
  * @typedef {{
  *   completed: number,

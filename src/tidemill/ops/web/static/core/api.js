@@ -67,6 +67,12 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
+/**
+ * The last response to each GET request, by its path, or null if responses are not kept.
+ *
+ * @type {Map<string, string> | null}
+ */
+let kept = null;
 /** @type {() => void} */
 let onRefused = () => {};
 /** @type {(answered: boolean) => void} */
@@ -88,6 +94,17 @@ export function whenRefused(listener) {
  */
 export function whenContact(listener) {
   onContact = listener;
+}
+
+/**
+ * Keep the responses to GET requests from now on, and use them if the driver does not respond: the job has ended, so they
+ * will not change. `paths` are requested now. Without paths, responses are no longer kept.
+ *
+ * @param {string[]} [paths]
+ */
+export function keepAnswers(paths) {
+  kept = paths ? (kept ?? new Map()) : null;
+  for (const path of paths ?? []) get(path).catch(() => {}); // what was not received is requested again when it is shown
 }
 
 /**
@@ -131,8 +148,28 @@ export function patch(path, body) {
  */
 async function ask(method, path, body, signal, revive) {
   const patience = AbortSignal.timeout(PATIENCE);
-  const response = await send(method, path, body, signal ? AbortSignal.any([signal, patience]) : patience);
-  return revive ? JSON.parse(await response.text(), revive) : await response.json();
+  const text = await textOf(method, path, body, signal ? AbortSignal.any([signal, patience]) : patience);
+  return JSON.parse(text, revive);
+}
+
+/**
+ * The text of a response, or of the one that was kept.
+ *
+ * @param {Method} method
+ * @param {string} path
+ * @param {object | undefined} body
+ * @param {AbortSignal} signal
+ */
+async function textOf(method, path, body, signal) {
+  try {
+    const text = await (await send(method, path, body, signal)).text();
+    if (method === "GET") kept?.set(path, text);
+    return text;
+  } catch (error) {
+    const before = method === "GET" && statusOf(error) === 0 ? kept?.get(path) : undefined;
+    if (before === undefined) throw error;
+    return before;
+  }
 }
 
 /**

@@ -4,12 +4,14 @@
 /** @import { JobDetails, JobEvent } from "./answers.js" */
 
 /**
- * The context of every view: the REST server, announcements for screen readers, and whether the token may change jobs.
+ * The context of every view: the REST server, announcements for screen readers, whether the token may change jobs, and
+ * whether the server shows a history.
  *
  * @typedef {{
  *   api: typeof import("./api.js"),
  *   announce: (text: string) => void,
  *   readonly mayOperate: boolean,
+ *   readonly isHistory: boolean,
  * }} PageContext
  */
 
@@ -33,9 +35,16 @@
  */
 
 /**
- * A module of a view.
+ * A module of a view. `answers(path)` are the paths that it requests for the job with this path, which are requested when
+ * the job ends, so that the view can also be opened when the driver has ended; of those in `secrets(path)` only if the
+ * token permits it.
  *
- * @typedef {{ title: string, mount: (root: HTMLElement, context: JobContext) => MountedView }} View
+ * @typedef {{
+ *   title: string,
+ *   mount: (root: HTMLElement, context: JobContext) => MountedView,
+ *   answers?: (path: string) => string[],
+ *   secrets?: (path: string) => string[],
+ * }} View
  */
 
 export {};

@@ -140,6 +140,15 @@ export function watermark(value, now = Date.now()) {
 }
 
 /**
+ * The time of a watermark, if it is one.
+ *
+ * @param {Amount} value
+ */
+export function watermarkTime(value) {
+  return is(value) && value >= YEAR_1990 && value <= YEAR_2100 ? time(value) : "";
+}
+
+/**
  * A watermark in full, for a tooltip.
  *
  * @param {Amount} value

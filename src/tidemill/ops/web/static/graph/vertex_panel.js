@@ -2,7 +2,7 @@
 // The panel next to the graph, with the details of one vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
-import { chainName, percent, rate, watermark, watermarkTitle } from "../core/format.js";
+import { chainName, percent, rate, watermark, watermarkTime, watermarkTitle } from "../core/format.js";
 import { icon } from "../widgets/icons.js";
 import { keysSection, metricsSection, operatorsSection, subtasksSection } from "./vertex_sections.js";
 
@@ -32,6 +32,15 @@ const PAUSE = 4000;
 const KEYS_PAUSE = 30_000;
 /** From this width on, the panel fits next to the graph. */
 const WIDE = "(min-width: 1001px)";
+
+/**
+ * The paths that the panel requests for the vertex with a path.
+ *
+ * @param {string} path
+ */
+export function vertexAnswers(path) {
+  return [path, `${path}/backpressure`, `${path}/watermarks`, `${path}/subtasks/metrics`];
+}
 
 /**
  * {element, open(vertex), update(message), unmount()}: hidden until a vertex is opened; `closed()` is called when it is
@@ -131,11 +140,12 @@ export function vertexPanel(context, closed) {
 function nowOf() {
   const names = ["Records in", "Records out", "Busy", "Back pressure", "Watermark"];
   const values = names.map(() => h("dd", {}, "–"));
+  const mark = h("dd", { class: "help" });
   return {
     element: h(
       "dl",
       { class: "vertex-now" },
-      names.map((name, at) => h("div", {}, h("dt", {}, name), values[at])),
+      names.map((name, at) => h("div", {}, h("dt", {}, name), values[at], name === "Watermark" && mark)),
     ),
     /**
      * @param {JobEvent} message
@@ -153,6 +163,7 @@ function nowOf() {
         watermark(now.watermark, time),
       ];
       texts.forEach((text, at) => setText(values[at], text));
+      setText(mark, watermarkTime(now.watermark));
       setAttribute(values[4], "title", watermarkTitle(now.watermark));
     },
   };

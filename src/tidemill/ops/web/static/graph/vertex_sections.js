@@ -2,8 +2,8 @@
 // The sections of the panel of a vertex: its operators, subtasks, hottest keys and metrics.
 
 import { messageOf } from "../core/api.js";
-import { childList, h, setAttribute, setStyle, setText } from "../core/dom.js";
-import { bytes, count, percent, watermark, watermarkTitle } from "../core/format.js";
+import { childList, h, replace, setAttribute, setStyle, setText } from "../core/dom.js";
+import { bytes, count, percent, watermark, watermarkTime, watermarkTitle } from "../core/format.js";
 
 /** @import { AggregatedMetric, HotKeyInfo, HotKeysInfo, MetricInfo, Subtask, SubtaskPressure } from "../core/answers.js" */
 /** @import { PlanOperator } from "../core/answers.js" */
@@ -53,13 +53,13 @@ export function subtasksSection() {
   const rows = childList(
     body,
     /** @param {SubtaskRow} one */ ({ subtask }) => subtask.subtask,
-    ({ subtask }) => row(subtask.subtask, ["number", "number", "number", "number", null]),
+    ({ subtask }) => row(String(subtask.subtask + 1), ["number", "number", "number", "number", null]),
     ({ cells }, { subtask, pressure, mark, now }) => {
       setText(cells[0], count(subtask.metrics["read-records"]));
       setText(cells[1], count(subtask.metrics["write-records"]));
       setText(cells[2], percent(pressure?.busyRatio));
       setText(cells[3], percent(pressure?.ratio));
-      setText(cells[4], watermark(mark, now));
+      replace(cells[4], watermark(mark, now), h("div", { class: "help" }, watermarkTime(mark)));
       setAttribute(cells[4], "title", watermarkTitle(mark));
     },
   );

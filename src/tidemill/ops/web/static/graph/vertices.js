@@ -22,7 +22,7 @@
 export function verticesOf(plan) {
   const read = new Set(plan.nodes.flatMap((node) => node.inputs.map((input) => input.id)));
   return plan.nodes.map((node) => {
-    const guarantees = node.operators.flatMap((one) => (one.guarantee ? [one.guarantee] : []));
+    const guarantees = [...new Set(node.operators.flatMap((one) => (one.guarantee ? [one.guarantee] : [])))];
     const kind =
       node.inputs.length === 0 ? "source" : guarantees.length ? "sink" : node.operators[0].keyed ? "keyed" : "operator";
     return { ...node, kind, guarantees, isEnd: !read.has(node.id) };

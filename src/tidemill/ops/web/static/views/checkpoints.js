@@ -7,6 +7,7 @@ import { NOTHING, bytes, count, duration, plural, time, timeOfDay } from "../cor
 import { loader } from "../core/loader.js";
 import { chart } from "../widgets/chart.js";
 import { copyable, facts, figure, nothing, problem, section, tableSection } from "../widgets/parts.js";
+import { checkpointDetails } from "./checkpoint_details.js";
 
 /** @import { Checkpoint, CheckpointConfigInfo, Checkpoints, LatestCheckpoints } from "../core/answers.js" */
 /** @import { JobContext, MountedView } from "../core/context.js" */
@@ -44,6 +45,9 @@ const FIGURES = [
  */
 const seenOf = new WeakMap();
 
+/** @param {string} path */
+export const answers = (path) => [`${path}/checkpoints`, `${path}/checkpoints/config`];
+
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context
@@ -80,8 +84,11 @@ export function mount(root, context) {
   const rows = childList(
     body,
     /** @param {Checkpoint} one */ (one) => `${keyOf(one)} ${one.discarded}`,
-    (one) => rowOf(one, context.announce),
+    (one) => rowOf(one, context.announce, (button) => open(one, button)),
   );
+  /** @type {HTMLElement | null} */
+  let opener = null;
+  const details = checkpointDetails(context, () => opener?.focus());
   const none = nothing("There is no checkpoint yet.");
   const more = h("button", { type: "button", class: "button", "aria-expanded": "false" });
   /** @type {Checkpoint[]} */
@@ -115,6 +122,7 @@ export function mount(root, context) {
     ),
     section("Latest", latest),
     tableSection("Last checkpoints", history, none, h("div", { class: "toolbar" }, more)),
+    details.element,
     section("Settings", settings),
   );
 
@@ -166,6 +174,15 @@ export function mount(root, context) {
     drawTable();
   }
 
+  /**
+   * @param {Checkpoint} one
+   * @param {HTMLElement} button
+   */
+  function open(one, button) {
+    opener = button;
+    details.open(one.id);
+  }
+
   function drawTable() {
     none.hidden = known.length > 0;
     history.hidden = known.length === 0;
@@ -196,6 +213,7 @@ export function mount(root, context) {
     unmount() {
       loading.stop();
       loadingSettings.stop();
+      details.close();
     },
   };
 }
@@ -251,10 +269,17 @@ function settingsOf(config) {
 /**
  * @param {Checkpoint} one
  * @param {Announce} announce
+ * @param {(button: HTMLElement) => void} open - shows what each subtask contributed
  */
-function rowOf(one, announce) {
-  const cells = [
+function rowOf(one, announce, open) {
+  const button = h(
+    "button",
+    { type: "button", class: "link", "aria-label": `Epoch ${count(one.id)}: what each subtask wrote` },
     count(one.id),
+  );
+  button.addEventListener("click", () => open(button));
+  const cells = [
+    one.status === "COMPLETED" && !one.is_savepoint ? button : count(one.id),
     one.is_savepoint ? "Savepoint" : "Checkpoint",
     h(
       "span",

@@ -14,6 +14,9 @@ export const title = "Configuration";
 
 const MASK = /^\*+$/;
 
+/** @param {string} path */
+export const answers = (path) => [`${path}/config`];
+
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context

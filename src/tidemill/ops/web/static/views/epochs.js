@@ -4,7 +4,7 @@
 import { childList, h, replace, setText } from "../core/dom.js";
 import { bytes, count, duration, rate, short, timeOfDay } from "../core/format.js";
 import { chart } from "../widgets/chart.js";
-import { figure } from "../widgets/parts.js";
+import { facts, figure } from "../widgets/parts.js";
 
 /** @import { Epoch, Epochs } from "../core/answers.js" */
 /** @import { JobContext, MountedView } from "../core/context.js" */
@@ -39,12 +39,18 @@ const PHASES = [
 const PHASE_TITLES = {
   source: "Reading input",
   load: "Preparing chains: long only if state is loaded",
-  compute: "Processing records",
+  compute: "Processing records with your functions",
   exchange: "Sending parcels between chains and waiting for them",
   delta: "Writing changes of the state",
   commit: "Writing the manifest and committing the sinks",
-  other: "Overhead of the engine",
+  other:
+    "The rest of the epoch, which no subtask measures: the engine plans and starts its tasks and returns their " +
+    "results (on Spark: a job with a stage for each level). It hardly depends on the number of records; larger epochs " +
+    "(execution.epoch.min-interval) make its share smaller",
 };
+
+/** @param {string} path */
+export const answers = (path) => [`${path}/epochs?after=-1&limit=${USUAL}`];
 
 /**
  * Shows the epochs below `root`.
@@ -134,7 +140,22 @@ export function mount(root, context) {
       ),
       h("p", { class: "epochs-scope" }, h("label", { for: "epochs-shown" }, "Show "), choice, " ", scope),
     ),
-    h("section", { class: "panel", "aria-label": "Phases" }, phases.element),
+    h(
+      "section",
+      { class: "panel", "aria-label": "Phases" },
+      phases.element,
+      h(
+        "details",
+        { class: "phase-titles" },
+        h("summary", {}, "What the phases are"),
+        h(
+          "p",
+          { class: "help" },
+          "Of each phase, the time of the slowest subtask of each level counts. Other is what remains of the duration.",
+        ),
+        facts(...PHASES.map(({ key, label }) => /** @type {[string, string]} */ ([label, `${PHASE_TITLES[key]}.`]))),
+      ),
+    ),
     h("section", { class: "panel", "aria-label": "Records" }, rates.element),
     h(
       "section",

@@ -17,6 +17,9 @@ const [FIRST, MOST] = [20, 200];
 /** The minimum time between two requests, in milliseconds. */
 const PAUSE = 3000;
 
+/** @param {string} path */
+export const answers = (path) => [`${path}/exceptions?maxExceptions=${FIRST}`];
+
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context
@@ -30,6 +33,8 @@ export function mount(root, context) {
   let asked = FIRST;
   /** @type {string | null} */
   let seen = null;
+  /** @type {JobException[]} */
+  let entries = [];
   // Unchanged entries are kept, so that open ones remain open and selected text remains selected.
   const failures = childList(
     list,
@@ -42,8 +47,9 @@ export function mount(root, context) {
     try {
       /** @type {JobExceptions} */
       const answer = await context.api.get(`/jobs/${context.jobId}/exceptions?maxExceptions=${asked}`, { signal });
-      const { entries, truncated } = answer.exceptionHistory;
-      replace(status, entries.length ? summary(entries, answer["root-exception"] !== null) : none());
+      const { truncated } = answer.exceptionHistory;
+      entries = answer.exceptionHistory.entries;
+      drawSummary();
       failures.show(entries.map((entry, at) => ({ entry, isFirst: at === 0 })));
       replace(more, truncated && asked < MOST ? moreButton() : null);
     } catch (error) {
@@ -54,6 +60,11 @@ export function mount(root, context) {
         );
     }
   }, PAUSE);
+
+  /** The state is that of the job's badge, which may have changed since the failures were requested. */
+  function drawSummary() {
+    replace(status, entries.length ? summary(entries, context.job.state) : none());
+  }
 
   function moreButton() {
     const act = () => {
@@ -68,7 +79,10 @@ export function mount(root, context) {
     /** After a failure a job restarts or ends; otherwise there are no new exceptions. */
     update(message) {
       const now = `${message.state} ${message.restarts}`;
-      if (seen !== null && seen !== now) loading.ask();
+      if (seen !== now) {
+        if (entries.length) drawSummary();
+        loading.ask();
+      }
       seen = now;
     },
     unmount: loading.stop,
@@ -81,12 +95,15 @@ function none() {
 
 /**
  * @param {JobException[]} entries
- * @param {boolean} isDown
+ * @param {string} state
  */
-function summary(entries, isDown) {
+function summary(entries, state) {
   const times = entries.reduce((sum, entry) => sum + entry.times, 0);
   const text = `${plural(times, "failure")}, the last at ${time(entries[0].lastTimestamp)}.`;
-  if (isDown) return notice("error", `${text} The job is not running because of the first failure below.`);
+  if (state === "FAILED" || state === "FAILING")
+    return notice("error", `${text} The job has ended because of the first failure below.`);
+  if (state === "RESTARTING")
+    return notice("warning", `${text} The job is restarting because of the first failure below.`);
   return h("p", { class: "help" }, text);
 }
 

@@ -6,6 +6,7 @@ import { messageOf, statusOf } from "../core/api.js";
 import { h, replace, setAttribute, setText } from "../core/dom.js";
 import { count, time, uptime } from "../core/format.js";
 import { VIEWS, addressOf } from "../core/router.js";
+import { vertexAnswers } from "../graph/vertex_panel.js";
 import { badge, isOver } from "../widgets/badge.js";
 import * as checkpoints from "./checkpoints.js";
 import * as config from "./config.js";
@@ -13,6 +14,7 @@ import * as epochs from "./epochs.js";
 import * as exceptions from "./exceptions.js";
 import * as graph from "./graph.js";
 import * as logs from "./logs.js";
+import * as metrics from "./metrics.js";
 import * as state from "./state.js";
 
 /** @import { JobDetails, JobEvent } from "../core/answers.js" */
@@ -21,7 +23,7 @@ import * as state from "./state.js";
 /** @import { JobRoute, ViewName } from "../core/router.js" */
 
 /** @type {Record<ViewName, View>} */
-const MODULES = { graph, epochs, checkpoints, state, exceptions, config, logs };
+const MODULES = { graph, epochs, checkpoints, state, metrics, exceptions, config, logs };
 /** Milliseconds between updates of the running time; each event updates it too. */
 const TICK = 10_000;
 /** @type {Record<StreamState | "connecting" | "paused", string>} */
@@ -58,6 +60,25 @@ function shapeOf(job) {
 }
 
 /**
+ * Where the data of a job of a history comes from.
+ *
+ * @param {JobDetails} job
+ */
+function originOf({ recorded, state }) {
+  if (recorded === null) return "";
+  const at = time(recorded);
+  if (state === "SUSPENDED") {
+    return (
+      `From the history. The driver ended without a final record, for example because it was killed: this is what it ` +
+      `recorded at ${at}. Started again with the same execution.job-id, the job resumes from its last committed epoch.`
+    );
+  }
+  return isOver({ state })
+    ? `From the history, as recorded at the end of the job, ${at}.`
+    : `From the history, as recorded at ${at}. The job may have continued since.`;
+}
+
+/**
  * The context of the views of a job. `skew()` is how far the local clock is ahead of the driver's.
  *
  * @param {PageContext} page
@@ -77,6 +98,9 @@ function contextOf(page, job, jobId, skew, refresh) {
     announce: page.announce,
     get mayOperate() {
       return page.mayOperate;
+    },
+    get isHistory() {
+      return page.isHistory;
     },
     now: () => (context.job["end-time"] > 0 ? context.job["end-time"] : Date.now() - skew()),
     refresh,
@@ -110,6 +134,7 @@ export function jobFrame(root, { jobId, view }, page) {
   let bar = null;
   let current = view;
   let skew = 0;
+  let hasContact = true;
 
   const name = h("h1", { tabindex: "-1" }, jobId);
   const jobState = badge("");
@@ -127,6 +152,7 @@ export function jobFrame(root, { jobId, view }, page) {
     tabs.map(({ link }) => link),
   );
   const body = h("div", { class: "view" });
+  const origin = h("p", { class: "notice notice-info", hidden: true });
   const problem = h("div", { class: "notice notice-error", role: "alert", hidden: true });
 
   replace(
@@ -151,6 +177,7 @@ export function jobFrame(root, { jobId, view }, page) {
         h("div", {}, h("dt", {}, "Restarts"), restarts),
       ),
       problem,
+      origin,
       strip,
     ),
     body,
@@ -160,7 +187,9 @@ export function jobFrame(root, { jobId, view }, page) {
     if (!context) return;
     const { job } = context;
     setText(name, job.name);
-    jobState.update(job.state);
+    jobState.update(job.state, !hasContact && !isOver(job));
+    setText(origin, originOf(job));
+    origin.hidden = job.recorded === null;
     setText(epoch, count(job.epoch));
     setText(started, time(job["start-time"]));
     setText(restarts, count(job.restarts));
@@ -227,6 +256,8 @@ export function jobFrame(root, { jobId, view }, page) {
     context.job = {
       ...before,
       state: message.state,
+      // The time of the end is requested below, but the driver may end before it responds.
+      "end-time": isOver(message) && before["end-time"] <= 0 ? Date.now() - skew : before["end-time"],
       restarts: message.restarts,
       epoch: message.epoch?.epoch ?? before.epoch,
     };
@@ -247,7 +278,10 @@ export function jobFrame(root, { jobId, view }, page) {
     streamState = next;
     setAttribute(stream, "data-state", next);
     setText(stream, STREAM_WORDS[next]);
-    if (next === "ended") stop();
+    if (next === "ended") {
+      stop();
+      keep();
+    }
     if (next === "gone" || (next === "live" && before !== "connecting")) refresh(); // the job may run in another driver now
   }
 
@@ -273,6 +307,19 @@ export function jobFrame(root, { jobId, view }, page) {
     clearInterval(ticking);
     streaming?.abort();
     streaming = null;
+  }
+
+  /** Request all that the views need, because the driver of a job that has ended may end too. */
+  function keep() {
+    if (!context || !isOver(context.job) || context.job.recorded !== null) return;
+    const views = Object.values(MODULES);
+    const mayOperate = page.mayOperate;
+    page.api.keepAnswers([
+      path,
+      ...views.flatMap((one) => one.answers?.(path) ?? []),
+      ...views.flatMap((one) => (mayOperate ? (one.secrets?.(path) ?? []) : [])),
+      ...context.job.vertices.flatMap((vertex) => vertexAnswers(`${path}/vertices/${vertex.id}`)),
+    ]);
   }
 
   function look() {
@@ -307,7 +354,16 @@ export function jobFrame(root, { jobId, view }, page) {
     show,
     /** The permissions of the token are known now: views were created as if it were read-only. */
     granted: () => show(current),
+    /** Whether the job is known to have ended. */
+    isOver: () => context !== null && isOver(context.job),
+    /** @param {boolean} answered - whether the driver responded to the last request */
+    contact(answered) {
+      if (answered === hasContact) return;
+      hasContact = answered;
+      drawJob();
+    },
     unmount() {
+      page.api.keepAnswers();
       document.removeEventListener("visibilitychange", look);
       stop();
       life.abort();

@@ -2,7 +2,7 @@
 // The dataflow graph, as a drawing or as a list, with the current metrics of each vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
-import { chainName, count, duration, percent, rate, watermark, watermarkTitle } from "../core/format.js";
+import { chainName, count, duration, percent, rate, watermark, watermarkTime, watermarkTitle } from "../core/format.js";
 import { drawing } from "../graph/drawing.js";
 import { vertexList } from "../graph/list.js";
 import { vertexPanel } from "../graph/vertex_panel.js";
@@ -35,6 +35,7 @@ export function mount(root, context) {
   const list = vertexList(vertices, open);
   const figures = figuresOf();
   const stage = h("div", { class: "graph-stage" });
+  const last = h("span", { class: "help graph-last", hidden: true }, "Rates as of the last epochs of the job");
   const forms = /** @type {const} */ (["graph", "list"]).map((name) => {
     const button = h(
       "button",
@@ -66,6 +67,7 @@ export function mount(root, context) {
           "div",
           { class: "graph-tools", role: "group", "aria-label": "Form" },
           forms.map((form) => form.button),
+          last,
           drawn.tools,
         ),
         stage,
@@ -103,6 +105,7 @@ export function mount(root, context) {
   function draw(message) {
     const now = new Map(message.vertices.map((vertex) => [vertex.id, vertex]));
     const time = context.now();
+    last.hidden = !isOver(context.job);
     figures.update(vertices, now, message, time);
     if (vertices.length > MANY && Date.now() - drawnAt < LEAST_PAUSE && !isOver(context.job)) return;
     drawnAt = Date.now();
@@ -170,7 +173,9 @@ function figuresOf() {
       const marks = found.flatMap(({ now }) => (now.watermark === null ? [] : [now.watermark]));
       const lowest = marks.length ? Math.min(...marks) : null;
       const isKnown = lowest !== null;
-      set(3, isKnown ? watermark(lowest, time) : "none yet", "the lowest", isKnown ? watermarkTitle(lowest) : null);
+      const at = watermarkTime(lowest);
+      const detail = at ? `the lowest, ${at}` : "the lowest";
+      set(3, isKnown ? watermark(lowest, time) : "none yet", detail, isKnown ? watermarkTitle(lowest) : null);
       if (message.epoch) set(4, duration(message.epoch.duration), `${count(message.epoch.records)} records`);
     },
   };

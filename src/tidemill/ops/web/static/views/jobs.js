@@ -19,7 +19,7 @@ const PAUSE = 3000;
  * @param {HTMLElement} root
  * @param {PageContext} context
  */
-export function mount(root, { api, announce }) {
+export function mount(root, { api, announce, isHistory }) {
   const life = new AbortController();
   /** @type {Map<string, string>} */
   const states = new Map();
@@ -54,7 +54,11 @@ export function mount(root, { api, announce }) {
     body,
   );
   const box = h("div", { class: "panel panel-table", hidden: true }, table);
-  const none = h("p", { class: "nothing", hidden: true }, "This driver has not started a job yet.");
+  const none = h(
+    "p",
+    { class: "nothing", hidden: true },
+    isHistory ? "No job has written a record here yet." : "This driver has not started a job yet.",
+  );
   replace(root, h("div", { class: "list-head" }, h("h1", { tabindex: "-1" }, "Jobs"), summary), box, none);
   document.title = "Jobs · Tidemill";
 

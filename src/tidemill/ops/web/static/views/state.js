@@ -18,6 +18,9 @@ export const title = "State";
 /** How many of the hottest keys are shown. */
 const HOT = 8;
 
+/** @param {string} path */
+export const secrets = (path) => [`${path}/state`];
+
 /**
  * @param {HTMLElement} root
  * @param {JobContext} context

@@ -235,5 +235,5 @@ function hotKey(one, act) {
 /** @param {string} name */
 function head(name) {
   const style = name === "Entries" || name === "Size" ? "number" : null;
-  return h("th", { scope: "col", class: style }, name || h("span", { class: "visually-hidden" }, "Actions"));
+  return h("th", { scope: "col", class: name ? style : "row-actions" }, name || h("span", { class: "visually-hidden" }, "Actions"));
 }

@@ -28,7 +28,7 @@ export function isOver(job) {
 }
 
 /**
- * A badge: {element, update(state)}.
+ * A badge: {element, update(state, isOld)}; a state is old if the driver does not respond, and may have changed since.
  *
  * @param {string} state
  */
@@ -36,12 +36,16 @@ export function badge(state) {
   const sign = h("span", { "aria-hidden": "true" });
   const word = h("span");
   const element = h("span", { class: "badge" }, sign, word);
-  /** @param {string} next */
-  const update = (next) => {
-    const kind = KINDS[next] ?? "begin";
+  /**
+   * @param {string} next
+   * @param {boolean} [isOld]
+   */
+  const update = (next, isOld = false) => {
+    const kind = isOld ? "begin" : (KINDS[next] ?? "begin");
     setAttribute(element, "data-kind", kind);
     setText(sign, SIGNS[kind]);
-    setText(word, next ? next.charAt(0) + next.slice(1).toLowerCase() : "…");
+    const text = next ? next.charAt(0) + next.slice(1).toLowerCase() : "…";
+    setText(word, isOld ? `Last seen ${text.toLowerCase()}` : text);
   };
   update(state);
   return { element, update };

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.ops import driver_log
-from tidemill.ops.driver_log import LOG_VARIABLE, LogPart, log_of_this_process, read_log
+from tidemill.runtime.observe import driver_log
+from tidemill.runtime.observe.driver_log import LOG_VARIABLE, LogPart, log_of_this_process, read_log
 
 
 @pytest.fixture

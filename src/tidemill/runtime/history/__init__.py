@@ -1,0 +1,7 @@
+"""The history of jobs: what remains of a job for people to look at when its driver has ended.
+
+A driver writes the reports of its job, as JSON, to an archive beside the checkpoints: at the start, from time to time,
+and at the end. Start with ``job_record.py``, which is what is written. ``archive.py`` has the files, ``recording.py``
+takes a record of a job, and ``archiver.py`` is the thread that writes it. ``tidemill.ops.history`` serves records.
+Nothing here may import ``tidemill.runtime.driver``.
+"""
