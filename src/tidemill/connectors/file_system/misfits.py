@@ -78,8 +78,8 @@ def misfit_error(uid: str, misfit: Misfit, file: str, record: str, called: str =
     error = TypeMismatchError(
         f"the source {called or f'with uid {uid!r}'} could not be read: file {file} has a record that does not fit the "
         f"schema: {misfit.problem()}. It is record {record}\nCorrect the file; or read it with read_{misfit.format}() "
-        "and the option mode: DROPMALFORMED skips such records, PERMISSIVE (on Spark) replaces values that do not fit by "
-        "None."
+        "and the option mode: DROPMALFORMED skips such records, PERMISSIVE (on Spark) replaces values that do not fit "
+        "by None."
     )
     error.site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=record)
     return error
