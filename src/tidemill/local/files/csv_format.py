@@ -123,9 +123,10 @@ class CsvFormat(FileFormat):
     def _columns(self, lines: Sequence[str]) -> list[pa.Array]:
         try:
             rows = [self._dialect.fields(line) for line in lines]
-            columns = [self._column(index, texts) for index, texts in enumerate(zip(*rows, strict=True))]
-            if len(columns) != len(self._names):
-                raise ValueError(len(columns))
+            texts = list(zip(*rows, strict=True))
+            if len(texts) != len(self._names):
+                raise ValueError(len(texts))
+            columns = [self._column(index, column) for index, column in enumerate(texts)]
         except (ValueError, ArithmeticError):
             return self._columns_of_good(lines)
         return [pa.array(values, field.type) for values, field in zip(columns, self._schema, strict=True)]
