@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.connectors.spark.schema_types import Atom, StructOf
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
 from tidemill.errors import GraphError
-from tidemill.local.files.format import BadRecordError, FileFormat, UnreadableFileError
+from tidemill.local.files.format import BadRecordError, ReadFormat, UnreadableFileError
 from tidemill.local.files.lines import line_batches
 from tidemill.local.files.text_values import Parse, text_parser
 
@@ -85,7 +85,7 @@ class CsvDialect:
         raise ValueError(line)
 
 
-class CsvFormat(FileFormat):
+class CsvFormat(ReadFormat):
     """Lines with a field for each column."""
 
     def __init__(self, struct: StructOf, dialect: CsvDialect, zone: dt.tzinfo | None) -> None:
