@@ -30,7 +30,7 @@ REFUSED = {"0x1p3\n", "{'a':1}\n", '{"a":{"x": 1}}\n', '{"a":[1, 2]}\n', '{"a":"
 def plain(value: Any) -> Any:
     """A value as Spark's Python rows have it."""
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
+        return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
     if isinstance(value, dict):
         named = ", ".join(f"{key}={plain(inner)!r}" for key, inner in value.items())
         return Shown(f"Row({named})")
