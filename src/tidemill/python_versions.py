@@ -6,7 +6,6 @@ all versions is written that way: ``datetime.timezone.utc`` instead of ``datetim
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import logging
 import re
@@ -30,6 +29,8 @@ else:
 
 
 if TYPE_CHECKING:
+    import asyncio
+
     StreamHandler = logging.StreamHandler[Any]
 else:
     StreamHandler = logging.StreamHandler  # not generic in Python 3.10

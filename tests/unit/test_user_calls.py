@@ -28,6 +28,15 @@ CALLERS = {
 }
 #: Functions that run no code of a record's class, or (``str``, ``repr``) only for a message.
 HARMLESS = {
+    "_local",
+    "_decoded",
+    "self.reader.read",
+    "_metric_of",
+    "_epoch_of",
+    "_checkpoint_of",
+    "_masked_exception",
+    "_masked_checkpoint",
+    "parse_driver_record",
     "type",
     "id",
     "len",

@@ -46,7 +46,7 @@ def test_a_job_that_cannot_be_prepared_releases_its_session_and_reports_if_spark
     monkeypatch.setattr(executor, "SessionLease", take)
     monkeypatch.setattr(executor, "is_lost", lambda context: is_lost)
     monkeypatch.setattr(SparkExecutor, "_prepare", fail)
-    program: Any = object()
+    program: Any = SimpleNamespace(configuration=Configuration())
     with pytest.raises(told, match=words):
         SparkExecutor(Configuration()).execute_async(program)
     assert [lease.releases for lease in leases] == [1]

@@ -37,7 +37,6 @@ from tidemill.ops.cli.page import how_to_open
 from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import DriverJob, DriverRecord, RestAddress, recorded
 from tidemill.ops.rest.notices import unannounced
-from tidemill.runtime.driver.job import RunningJob
 from tidemill.runtime.history.archive import history_of
 from tidemill.runtime.observe.driver_log import LOG_VARIABLE
 
@@ -250,6 +249,8 @@ def _ended(job: DriverJob, client: JobClient) -> DriverJob:
     savepoint = client.get_checkpoint_history().latest_savepoint
     status = client.get_job_status().result().name
     path = None if savepoint is None else savepoint.path
+    from tidemill.runtime.driver.job import RunningJob  # imported with the job, not with the command line
+
     if not isinstance(client, RunningJob):
         return replace(job, status=status, savepoint=path)
     epoch = client.epochs[-1].epoch if client.epochs else 0

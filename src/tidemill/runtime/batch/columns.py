@@ -134,7 +134,9 @@ class ColumnBatch(Batch):
     @property
     def immutable(self) -> bool:
         """Whether nobody can change the records, once they are Python objects."""
-        return self.shape is not RecordShape.ROW and not any(map(pa.types.is_nested, self.columns.schema.types))
+        return self.shape is not RecordShape.ROW and not any(
+            pa.types.is_nested(kind) for kind in self.columns.schema.types
+        )
 
     def select(self, positions: Sequence[int]) -> ColumnBatch | None:
         """Return the columns at these positions; None if there is no such column."""
@@ -156,7 +158,7 @@ class ColumnBatch(Batch):
 
     def where(self, chosen: Sequence[Any] | pa.BooleanArray) -> ColumnBatch:
         """Return the rows whose entry in ``chosen`` is true. A null is not."""
-        mask = chosen if isinstance(chosen, pa.BooleanArray) else pa.array(list(map(bool, chosen)), pa.bool_())
+        mask = chosen if isinstance(chosen, pa.BooleanArray) else pa.array([bool(one) for one in chosen], pa.bool_())
         times = None if self.times is None else self.times.filter(mask)
         values = None if self._values is None else list(compress(self._values, mask.to_pylist()))
         return self._derived(self.columns.filter(mask), times, values)

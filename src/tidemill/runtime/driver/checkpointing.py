@@ -13,17 +13,21 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tidemill.checkpoint.model import Ack, Epoch, Manifest, Slot
+from tidemill.checkpoint.model import Epoch, Manifest, Slot
 from tidemill.common.configuration import Configuration
-from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
+from tidemill.common.reports.checkpoint_statistics import (
+    CheckpointHistory,
+    CheckpointStatistics,
+    CheckpointStatus,
+    SubtaskCheckpoint,
+)
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, ConfigurationError, CorruptFileError
 from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
-from tidemill.runtime.task.subtask_report import checkpoint_parts
 
 log = logging.getLogger(__name__)
 
@@ -162,10 +166,16 @@ class Checkpointing:
                 self._entries.append((one.slot, _statistics(one, one.clock, 0)))
             self._retained = frozenset(one.slot for one in checkpoints)
 
-    def completed(self, manifest: Manifest, triggered: int, seconds: float, acks: Iterable[Ack] = ()) -> None:
+    def completed(
+        self,
+        manifest: Manifest,
+        triggered: int,
+        seconds: float,
+        parts: Callable[[], tuple[SubtaskCheckpoint, ...]] = tuple,
+    ) -> None:
         """Record that an epoch is committed; if it is a checkpoint, add it to the history.
 
-        ``acks`` are those of its subtasks.
+        ``parts`` returns what its subtasks contributed.
         """
         self._failures_in_a_row = 0
         if manifest.slot not in manifest.checkpoints:
@@ -175,7 +185,7 @@ class Checkpointing:
         with self._lock:
             self._completed += 1
             statistics = _statistics(manifest, triggered, int(seconds * 1000))
-            self._entries.append((manifest.slot, replace(statistics, parts=checkpoint_parts(acks))))
+            self._entries.append((manifest.slot, replace(statistics, parts=parts())))
             if len(self._entries) > _DETAILED:
                 slot, entry = self._entries[-_DETAILED - 1]
                 self._entries[-_DETAILED - 1] = (slot, replace(entry, parts=()))

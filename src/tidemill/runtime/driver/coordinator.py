@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from socket import gethostname
 from typing import TypeVar
 
@@ -54,7 +55,13 @@ from tidemill.runtime.start.starting_point import StartingPoint
 from tidemill.runtime.start.upgrade import check_restorable, describe_operators, without_dropped
 from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.runtime.task.pieces import store_sections
-from tidemill.runtime.task.subtask_report import committed_counts, entries_of, reports_of, seconds_of_work
+from tidemill.runtime.task.subtask_report import (
+    checkpoint_parts,
+    committed_counts,
+    entries_of,
+    reports_of,
+    seconds_of_work,
+)
 from tidemill.runtime.time.processing_clock import ProcessingClock
 
 log = logging.getLogger(__name__)
@@ -201,7 +208,9 @@ class Coordinator:
             manifest = self._manifest(context, verdict, inputs, begun, counted)
             self.tolerating(lambda: self._log.publish(manifest))  # 4
             published = time.perf_counter()
-            self._checkpointing.completed(manifest, triggered, published - started, verdict.acks)
+            self._checkpointing.completed(
+                manifest, triggered, published - started, partial(checkpoint_parts, verdict.acks)
+            )
             self._commit(manifest)  # 5
         except Exception:
             # If another driver has taken over and cleans up, tasks fail because of missing files. Report the takeover.

@@ -36,7 +36,7 @@ from tidemill.runtime.history.recording import Subject
 from tidemill.runtime.observe.epoch_stats import EpochStats
 from tidemill.runtime.observe.exception_history import ExceptionHistory
 from tidemill.runtime.observe.log_place import PLACE, LogPlace
-from tidemill.runtime.start.driver_record import DriverRecord
+from tidemill.runtime.start.driver_record import DriverHeartbeat
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class JobOutline:
     storage: Storage
     parallelism: JobParallelism
     resumes: str = ""
-    record: DriverRecord | None = None
+    record: DriverHeartbeat | None = None
 
 
 class RunningJob(JobClient):

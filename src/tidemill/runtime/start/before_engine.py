@@ -17,7 +17,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
 from tidemill.config import CheckpointingOptions, ExecutionOptions
 from tidemill.errors import CheckpointError, ConfigurationError
-from tidemill.runtime.start.driver_record import DriverRecord, check_no_other_driver
+from tidemill.runtime.start.driver_record import DriverHeartbeat, check_no_other_driver
 from tidemill.runtime.start.starting_point import check_start_over, decide_start
 
 __all__ = ["Checked", "check_before_engine"]
@@ -33,7 +33,7 @@ class Checked:
     """The id of the job, and the record of this driver if the job has durable storage."""
 
     job_id: str
-    record: DriverRecord | None = None
+    record: DriverHeartbeat | None = None
 
 
 def check_before_engine(configuration: Configuration, held: ExitStack, job_id: str | None = None) -> Checked:
@@ -71,10 +71,10 @@ def _check_start(configuration: Configuration, storage: Storage, job_id: str) ->
     decide_start(configuration, manifests, job_id)
 
 
-def _record(configuration: Configuration, storage: Storage) -> DriverRecord:
+def _record(configuration: Configuration, storage: Storage) -> DriverHeartbeat:
     interval = configuration.get(ExecutionOptions.DRIVER_HEARTBEAT_INTERVAL).total_seconds()
     try:
-        return DriverRecord(storage, interval)
+        return DriverHeartbeat(storage, interval)
     except CheckpointError as error:
         reason = error.__cause__
         if isinstance(reason, OSError) and reason.errno in _LASTING:

@@ -35,7 +35,7 @@ from tidemill.checkpoint.names import DRIVERS, driver_record_name, parse_driver_
 from tidemill.checkpoint.storage.storages import NotFoundError, Storage
 from tidemill.errors import CheckpointError, FencedError
 
-__all__ = ["DriverDescription", "DriverRecord", "Life", "Process", "check_no_other_driver", "judge", "this_process"]
+__all__ = ["DriverDescription", "DriverHeartbeat", "Life", "Process", "check_no_other_driver", "judge", "this_process"]
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ def check_no_other_driver(storage: Storage, job_id: str, *, take_over: bool) -> 
         _delete(storage, token)
 
 
-class DriverRecord:
+class DriverHeartbeat:
     """The record of this process as the driver of a job, renewed by a thread of its own until it is closed."""
 
     def __init__(self, storage: Storage, interval: float) -> None:

@@ -42,8 +42,8 @@ class SingleValueState(KeyedState):
 
     def get_each(self, keys: Sequence[Any]) -> list[Any]:
         """The stored content of each key, None if there is none. Callers must not change it."""
-        found = list(map(self._overlay.get, keys))
-        base = self._base.get
+        written, base = self._overlay.get, self._base.get
+        found = [written(key) for key in keys]
         for place, value in enumerate(found):
             if value is None:
                 found[place] = base(keys[place])
@@ -53,8 +53,8 @@ class SingleValueState(KeyedState):
 
     def new_each(self, keys: Sequence[Any]) -> list[Any]:
         """The keys among these that are new in this epoch, or that it has removed."""
-        written = map(self._overlay.get, keys)
-        return [key for key, value in zip(keys, written, strict=True) if value is None or value is DELETED]
+        written = self._overlay.get
+        return [key for key in keys if (value := written(key)) is None or value is DELETED]
 
     def put_each(self, keys: Sequence[Any], contents: Sequence[Any]) -> None:
         """Store a content for each key, which nobody changes afterwards."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +50,7 @@ from tidemill.runtime.driver.launch import let_go
 from tidemill.runtime.driver.restarts import NoRestarts
 from tidemill.runtime.driver.split_input import SplitInput
 from tidemill.runtime.task.pieces import PieceForm
+from tidemill.runtime.task.subtask_report import checkpoint_parts
 from tidemill.state.keys.key_groups import KeyGroup, Subtask
 from tidemill.testing.faulty_storage import Fate, FaultyStorage
 from tidemill.testing.recording_sink import Recording
@@ -174,7 +176,7 @@ def test_what_subtasks_contributed_is_remembered_for_the_newest(monkeypatch: pyt
             Ack(SubtaskId("op", Subtask(subtask)), Attempt(f"a{subtask}"), Epoch(epoch), 0, pieces=pieces)
             for subtask, pieces in ((1, (piece, piece)), (0, ()))
         ]
-        checkpointing.completed(manifest(epoch, checkpoints=(epoch + 1,)), 0, 1, acks)
+        checkpointing.completed(manifest(epoch, checkpoints=(epoch + 1,)), 0, 1, partial(checkpoint_parts, acks))
     known = checkpointing.history().checkpoints
     assert [len(one.parts) for one in known] == [0, 0, 2, 2]
     first, second = known[-1].parts

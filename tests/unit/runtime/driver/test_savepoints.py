@@ -479,8 +479,11 @@ def test_who_owns_the_savepoint_afterwards(job: Job, saved: str, mode: str, stay
 def test_a_job_without_a_savepoint_to_start_from_does_not_start(job: Job) -> None:
     with pytest.raises(CheckpointError, match="neither a savepoint nor the directory of a job"):
         job.start(**{"execution.state-recovery.path": str(job.folder / "nowhere")})
-    with pytest.raises(GraphError, match="a job in BATCH mode cannot start from /nowhere"):
-        job.start(**{"execution.state-recovery.path": "/nowhere", "execution.runtime-mode": "BATCH"})
+    assert not job.storage().list()
+    client, _ = job.start("other")
+    path = client.stop_with_savepoint(False).result(SECONDS)
+    with pytest.raises(GraphError, match="a job in BATCH mode cannot start from"):
+        job.start(**{"execution.state-recovery.path": path, "execution.runtime-mode": "BATCH"})
     assert not job.storage().list()
 
 

@@ -24,7 +24,7 @@ def test_an_entry_says_where_it_was_and_what_followed() -> None:
     (entry,) = history.entries()
     assert entry.exception == "ValueError: bad"
     assert entry.site == FailureSite("parse", "parse-1", 1, 3, "ValueError", "'k'", "{'id': 7}")
-    assert entry.message.startswith("Traceback")
+    assert entry.message.startswith("ValueError: bad\n")
     assert (entry.timestamp, entry.last_timestamp, entry.times) == (1000, 1000, 1)
     assert entry.story() == (
         "ValueError: bad in operator 'parse' (uid parse-1), subtask 2, epoch 3: failed at record {'id': 7}, key 'k', "

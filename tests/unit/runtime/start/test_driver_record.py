@@ -20,7 +20,7 @@ from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage
 from tidemill.errors import CheckpointError, FencedError
 from tidemill.runtime.start.driver_record import (
     DriverDescription,
-    DriverRecord,
+    DriverHeartbeat,
     Life,
     Process,
     birth_of,
@@ -71,7 +71,7 @@ def test_a_process_is_known_by_its_start() -> None:
 
 def test_a_driver_that_is_alive_keeps_others_out_and_is_named(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
-    record = DriverRecord(storage, 0.05)
+    record = DriverHeartbeat(storage, 0.05)
     record.reachable_at("http://127.0.0.1:8081")
     eventually(lambda: _beats(storage) > [2], what="the next beats")
     with pytest.raises(FencedError) as caught:
@@ -91,8 +91,8 @@ def test_a_driver_that_was_killed_is_followed_at_once(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from tidemill.checkpoint.storage.storages import LocalStorage\n"
-        "from tidemill.runtime.start.driver_record import DriverRecord\n"
-        "DriverRecord(LocalStorage(sys.argv[1]), 5.0)\n"
+        "from tidemill.runtime.start.driver_record import DriverHeartbeat\n"
+        "DriverHeartbeat(LocalStorage(sys.argv[1]), 5.0)\n"
         "print(flush=True)\n"
         "input()\n"
     )
@@ -118,7 +118,7 @@ def test_a_driver_that_was_killed_is_followed_at_once(tmp_path: Path) -> None:
 def test_a_driver_elsewhere_is_alive_if_it_beats_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.runtime.start.driver_record._LOOK_SECONDS", 0.01)
     storage = MemoryStorage()
-    record = DriverRecord(storage, 0.2)
+    record = DriverHeartbeat(storage, 0.2)
     try:
         monkeypatch.setattr("tidemill.runtime.start.driver_record.this_process", lambda: Process(1, "elsewhere", 1))
         with pytest.raises(FencedError, match="is run by another driver"):
@@ -130,7 +130,7 @@ def test_a_driver_elsewhere_is_alive_if_it_beats_within_the_patience(monkeypatch
 def test_a_driver_elsewhere_that_does_not_beat_is_followed_after_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.runtime.start.driver_record._LOOK_SECONDS", 0.01)
     storage = MemoryStorage()
-    record = DriverRecord(storage, 0.1)
+    record = DriverHeartbeat(storage, 0.1)
     record._ended.set()
     record._thread.join()  # as if its machine were gone
     monkeypatch.setattr("tidemill.runtime.start.driver_record.this_process", lambda: Process(1, "elsewhere", 1))
@@ -150,7 +150,7 @@ def test_a_record_that_cannot_be_renewed_is_a_warning(caplog: pytest.LogCaptureF
             super().write(name, data)
 
     storage = Failing()
-    record = DriverRecord(storage, 0.01)
+    record = DriverHeartbeat(storage, 0.01)
     storage.broken.set()
     eventually(lambda: storage.tries > 2, what="further tries")
     storage.broken.clear()
