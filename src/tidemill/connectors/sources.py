@@ -212,7 +212,7 @@ class DataFrameSource(SparkSource):
 
 @dataclass(frozen=True)
 class FormatSource(SparkSource):
-    """Files (or any Spark format) read through Spark: ``spark.read.format(...)`` or, unbounded, ``readStream``."""
+    """Files, or anything else that ``spark.read.format(...)`` reads. The local engine reads common file formats itself."""
 
     format: str
     path: str | None = None
