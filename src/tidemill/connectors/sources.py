@@ -212,7 +212,7 @@ class DataFrameSource(SparkSource):
 
 @dataclass(frozen=True)
 class FormatSource(SparkSource):
-    """Files, or anything else that ``spark.read.format(...)`` reads. The local engine reads common file formats itself."""
+    """Files, or any other input that a Spark format reads. The local engine reads the usual formats of files itself."""
 
     format: str
     path: str | None = None
