@@ -31,7 +31,7 @@ RECORDED: Final = HERE / "tests" / "semantics" / "recorded" / "pyflink.json"
 #: A job of a few records that takes longer is stuck.
 SECONDS: Final = 100
 #: How many programs are one job, and how many jobs run in one process.
-GROUP: Final = 30
+GROUP: Final = 12
 JOBS: Final = 20
 #: The exit code of a process that has not recorded everything.
 MORE: Final = 3
@@ -123,7 +123,8 @@ class Recorder:
             if program.id not in self.found:
                 kind = (program.printed, program.batch, tuple(program.settings.items()), program.id.split("-")[0])
                 groups.setdefault((*kind, program.id if program.id in self.alone else ""), []).append(program)
-        for programs in groups.values():
+        # Programs that must run alone come last: they are slow, or do not end.
+        for programs in sorted(groups.values(), key=lambda programs: programs[0].id in self.alone):
             for start in range(0, len(programs), GROUP):
                 self.programs(programs[start : start + GROUP])
         for values in [one for one in cases.VALUES if one.way != "coded"]:

@@ -26,7 +26,7 @@ DEFAULTS = (ROOT / "docs/porting.md").read_text().partition("\n### Defaults\n")[
 
 def defaults_differ(option: ConfigOption[Any], flink: str | None) -> bool:
     if option.default is None or flink is None:
-        return bool(option.default != flink)
+        return option.default is not None or flink is not None
     try:
         return bool(option.parse(flink) != option.default)
     except ConfigurationError:

@@ -145,22 +145,6 @@ def test_values_in_a_job(values: Values) -> None:
         assert list(found) == [RECORDED[label]["result"] for label, _ in pairs]
 
 
-@pytest.mark.parametrize(
-    "values", [one for one in VALUES if one.way not in ("coded", "source")], ids=lambda values: values.id
-)
-def test_values_by_way(values: Values) -> None:
-    """Values that crossed a boundary in a job of PyFlink, in one job here."""
-    pairs = [
-        (label, value)
-        for label, value in zip(values.labels(), values.values, strict=True)
-        if "result" in RECORDED.get(label, {}) and not listed(label)
-    ]
-    build = WAYS[values.way]
-    with build(TYPES[values.type][0](), [value for _, value in pairs], environment()).execute_and_collect() as found:
-        texts = [shown(one) for one in found] if values.way == "collected" else list(found)
-    assert texts == [RECORDED[label]["result"] for label, _ in pairs]
-
-
 @pytest.mark.parametrize("values", [one for one in VALUES if one.way == "source"], ids=lambda values: values.id)
 def test_values_of_a_collection(values: Values) -> None:
     type_info = TYPES[values.type][0]()

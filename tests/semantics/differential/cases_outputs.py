@@ -190,6 +190,8 @@ def times_of_a_side(env: Any) -> Any:
 
 def after_a_map(env: Any) -> Any:
     stream = pairs(env).process(OfProcess(), Types.STRING())
+    for tag in (SIDE, OTHER):
+        stream.get_side_output(tag)
     return stream.map(lambda text: text, Types.STRING()).get_side_output(SIDE)
 
 

@@ -164,9 +164,15 @@ class Split(ProcessFunction):
         yield value[0]
 
 
-def side_output(tag: Any, env: Any) -> Any:
+def split_of(env: Any) -> tuple[Any, dict[Any, Any]]:
+    """The stream with all of its side outputs: PyFlink emits to the main output what nothing reads."""
     split = env.from_collection(TRIPLES, TRIPLE).process(Split(), Types.STRING())
-    return (split if tag is None else split.get_side_output(tag)).map(shown, Types.STRING())
+    return split, {tag.tag_id: split.get_side_output(tag) for tag in (EVEN, NUMBERS, PAIRS)}
+
+
+def side_output(tag: Any, env: Any) -> Any:
+    split, sides = split_of(env)
+    return (split if tag is None else sides[tag.tag_id]).map(shown, Types.STRING())
 
 
 def side_of_wrong_type(env: Any) -> Any:
@@ -179,8 +185,8 @@ def side_of_wrong_type(env: Any) -> Any:
 
 
 def sides_together(env: Any) -> Any:
-    split = env.from_collection(TRIPLES, TRIPLE).process(Split(), Types.STRING())
-    return split.union(split.get_side_output(EVEN).map(str, Types.STRING()))
+    split, sides = split_of(env)
+    return split.union(sides[EVEN.tag_id].map(str, Types.STRING()))
 
 
 # --- async

@@ -12,6 +12,13 @@ ACCEPTED_HERE: tuple[str, ...] = (
     "state-map-key-none",
     "state-reducing-none",  # None is no value yet
     "results-flat_map-none",  # None is no result
+    "printed-big-int",
+    "printed-untyped-bytes",
+    "streams-project-",  # rows, and records of no declared type
+    "streams-union-untyped",
+    "streams-partition-custom",  # the number of partitions is that of the environment; PyFlink: -1
+    "streams-reduce-changes-type",
+    "connected-keys-of-types",  # keys of different types
     "keys-typed-",  # tuples for rows, rows for tuples
 )
 
@@ -33,6 +40,7 @@ DIFFERENCES: dict[str, str] = {
     "state-reducing-none-after": "None clears a reducing state, as it does an aggregating one, and as in the Java API",
     "state-value-row-field": "a row without names gives the same error for a name as one with names",
     "state-value-changed-in-place-small-cache": "in PyFlink, whether a change in place is kept depends on its cache",
+    "async-ordered-text": "a text is not a list of results: it would be split into letters",
     "broadcast-absent": "PyFlink's broadcast state is never empty for is_empty()",
     "broadcast-keyed-absent": "PyFlink's broadcast state is never empty for is_empty()",
     "broadcast-remove*": "PyFlink's broadcast state is never empty for is_empty()",
@@ -41,6 +49,12 @@ DIFFERENCES: dict[str, str] = {
     "broadcast-keyed-none": "an entry with the value None is contained, as in the Java API",
     "broadcast-put-all": "put_all() takes a dict, as PyFlink documents it, and pairs, as PyFlink takes them",
     "broadcast-keyed-put-all": "put_all() takes a dict, as PyFlink documents it, and pairs, as PyFlink takes them",
+    "broadcast-reads-put*": "the error says on which side a broadcast state may be changed",
+    "broadcast-reads-remove": "the error says on which side a broadcast state may be changed",
+    "broadcast-keyed-reads-put": "the error says on which side a broadcast state may be changed",
+    "broadcast-reads-clear": "PyFlink lets the data side clear a broadcast state, which then differs by subtask",
+    "broadcast-writes-float": "a value is converted when it is put; in PyFlink when its cache is written",
+    "broadcast-writes-changed-in-place": "only put() changes a value; in PyFlink it depends on its cache",
     "connected-process": "PyFlink emits to the main output what a side output without readers gets",
     "windows-tumbling-*-batch": "in PyFlink, windows in BATCH mode do not end",
     "windows-count-*-apply": "count windows are global windows, as in the Java API",
@@ -59,6 +73,7 @@ DIFFERENCES: dict[str, str] = {
     "results-flat_map-range": "a result is converted to its type, or refused, also within a chain",
     "results-flat_map-numpy": "a result is converted to its type, or refused, also within a chain",
     "results-process-range": "a result is converted to its type, or refused, also within a chain",
+    "printed-*-array": "arrays are printed with their elements, not with the address of a Java object",
     "results-process-false": "a result that is not iterable is an error",
     "results-process-zero": "a result that is not iterable is an error",
     "timestamps-unassigned": "a record without event time has no timestamp, as PyFlink's documentation specifies",

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from tidemill.connectors.spark.schema_types import StructOf
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
-from tidemill.local.files.format import BATCH_ROWS, FileFormat, UnreadableFileError
+from tidemill.local.files.format import BATCH_ROWS, ReadFormat, UnreadableFileError
 
 __all__ = ["OrcFormat", "ParquetFormat"]
 
 
-class _ColumnarFormat(FileFormat):
+class _ColumnarFormat(ReadFormat):
     may_be_compressed = False
 
     def __init__(self, struct: StructOf | None) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.connectors.spark.schema_types import Atom, StructOf
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
 from tidemill.errors import GraphError
-from tidemill.local.files.format import BadRecordError, FileFormat, UnreadableFileError
+from tidemill.local.files.format import BadRecordError, ReadFormat, UnreadableFileError
 from tidemill.local.files.lines import line_batches
 from tidemill.local.files.text_values import Parse, text_parser
 
@@ -85,7 +85,7 @@ class CsvDialect:
         raise ValueError(line)
 
 
-class CsvFormat(FileFormat):
+class CsvFormat(ReadFormat):
     """Lines with a field for each column."""
 
     def __init__(self, struct: StructOf, dialect: CsvDialect, zone: dt.tzinfo | None) -> None:
@@ -123,9 +123,10 @@ class CsvFormat(FileFormat):
     def _columns(self, lines: Sequence[str]) -> list[pa.Array]:
         try:
             rows = [self._dialect.fields(line) for line in lines]
-            columns = [self._column(index, texts) for index, texts in enumerate(zip(*rows, strict=True))]
-            if len(columns) != len(self._names):
-                raise ValueError(len(columns))
+            texts = list(zip(*rows, strict=True))
+            if len(texts) != len(self._names):
+                raise ValueError(len(texts))
+            columns = [self._column(index, column) for index, column in enumerate(texts)]
         except (ValueError, ArithmeticError):
             return self._columns_of_good(lines)
         return [pa.array(values, field.type) for values, field in zip(columns, self._schema, strict=True)]

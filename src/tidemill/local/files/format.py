@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "BadRecordError", "FileFormat", "UnreadableFileError"]
+__all__ = ["BATCH_ROWS", "BadRecordError", "ReadFormat", "UnreadableFileError"]
 
 #: The maximum number of rows of a batch.
 BATCH_ROWS = 8192
@@ -22,7 +22,7 @@ class UnreadableFileError(ValueError):
     """A file that cannot be read with the schema; the argument says why."""
 
 
-class FileFormat(abc.ABC):
+class ReadFormat(abc.ABC):
     """Reads files of one format."""
 
     #: Whether files may be compressed as a whole, which their names tell.

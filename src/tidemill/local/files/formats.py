@@ -14,7 +14,7 @@ from tidemill.connectors.spark.schema_types import StructOf, parse_schema
 from tidemill.errors import ConfigurationError
 from tidemill.local.files.columnar_format import OrcFormat, ParquetFormat
 from tidemill.local.files.csv_format import CsvFormat, options_of_dialect
-from tidemill.local.files.format import FileFormat
+from tidemill.local.files.format import ReadFormat
 from tidemill.local.files.json_format import JsonFormat
 from tidemill.local.files.lines import TextFormat
 
@@ -47,7 +47,7 @@ def session_zone(configuration: Configuration) -> dt.tzinfo | None:
         raise ConfigurationError(f"{_ZONE} is {name!r}, which is not a known time zone") from error
 
 
-def format_of(source: FormatSource, options: Mapping[str, str], zone: dt.tzinfo | None) -> FileFormat:
+def format_of(source: FormatSource, options: Mapping[str, str], zone: dt.tzinfo | None) -> ReadFormat:
     """Return the format of a source; ``options`` are those of the format.
 
     Raises :class:`ConfigurationError` for formats and options that only Spark has: nothing is read in another way.
@@ -76,7 +76,7 @@ def format_of(source: FormatSource, options: Mapping[str, str], zone: dt.tzinfo 
 
 def _text_records(
     source: FormatSource, name: str, given: Mapping[str, str], struct: StructOf, zone: dt.tzinfo | None
-) -> FileFormat:
+) -> ReadFormat:
     mode = given.get("mode", "PERMISSIVE").upper()
     if mode not in ("FAILFAST", "DROPMALFORMED"):
         raise _refused(source, f"mode: {mode} (but FAILFAST and DROPMALFORMED)")

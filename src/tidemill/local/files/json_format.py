@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.connectors.spark.schema_types import StructOf
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
-from tidemill.local.files.format import BadRecordError, FileFormat, UnreadableFileError
+from tidemill.local.files.format import BadRecordError, ReadFormat, UnreadableFileError
 from tidemill.local.files.json_values import NumberText, RepeatedKeys, converter, object_of
 from tidemill.local.files.lines import line_batches
 
@@ -25,7 +25,7 @@ def _constant(text: str) -> str:
     return NumberText(text)
 
 
-class JsonFormat(FileFormat):
+class JsonFormat(ReadFormat):
     """Lines with an object, or an array of objects."""
 
     def __init__(self, struct: StructOf, zone: dt.tzinfo | None, *, drops: bool) -> None:

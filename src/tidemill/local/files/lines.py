@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from tidemill.local.files.format import BATCH_ROWS, FileFormat
+from tidemill.local.files.format import BATCH_ROWS, ReadFormat
 
 __all__ = ["TextFormat", "line_batches"]
 
@@ -37,7 +37,7 @@ def line_batches(file: BinaryIO) -> Iterator[list[bytes]]:
         rest = more
 
 
-class TextFormat(FileFormat):
+class TextFormat(ReadFormat):
     """One string for each line."""
 
     def __init__(self, charset: str = "utf-8") -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tidemill.connectors.file_system.misfits import Misfit, misfit_error
 from tidemill.connectors.sources import FormatSource
 from tidemill.errors import ConnectorError
-from tidemill.local.files.format import BadRecordError, FileFormat, UnreadableFileError
+from tidemill.local.files.format import BadRecordError, ReadFormat, UnreadableFileError
 from tidemill.local.files.opening import SourceFiles
 from tidemill.runtime.batch.columns import FILE_COLUMN
 from tidemill.runtime.batch.failures import message_text
@@ -24,7 +24,7 @@ __all__ = ["LocalFileReader", "LocalFileRows", "file_batches"]
 
 
 def file_batches(
-    uid: str, source: FormatSource, files: SourceFiles, file_format: FileFormat, schema: pa.Schema, path: str
+    uid: str, source: FormatSource, files: SourceFiles, file_format: ReadFormat, schema: pa.Schema, path: str
 ) -> Iterator[pa.RecordBatch]:
     """Read a file of the source with this uid.
 
@@ -51,7 +51,7 @@ class LocalFileReader:
     uid: str
     source: FormatSource
     files: SourceFiles
-    format: FileFormat
+    format: ReadFormat
     #: The number of leading path parts that cannot name columns; None if no directory does.
     root_depth: int | None
     by_file: bool

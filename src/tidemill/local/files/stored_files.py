@@ -10,7 +10,7 @@ from tidemill.checkpoint.storage.storages import Storage
 from tidemill.common.configuration import Configuration
 from tidemill.connectors.sources import FormatSource
 from tidemill.errors import ConfigurationError, ConnectorError
-from tidemill.local.files.format import FileFormat, UnreadableFileError
+from tidemill.local.files.format import ReadFormat, UnreadableFileError
 from tidemill.local.files.formats import format_of, session_zone
 from tidemill.local.files.opening import SourceFiles
 from tidemill.local.files.reader import file_batches
@@ -21,7 +21,7 @@ from tidemill.runtime.watched.watch_options import WatchOptions
 __all__ = ["checked_format", "store_files"]
 
 
-def checked_format(configuration: Configuration, source: FormatSource) -> FileFormat:
+def checked_format(configuration: Configuration, source: FormatSource) -> ReadFormat:
     """Return the format of a source. Raises :class:`ConfigurationError` if only Spark can read it."""
     if source.path is None:
         raise ConfigurationError(
@@ -52,7 +52,7 @@ def store_files(configuration: Configuration, uid: str, source: FormatSource, st
     write_index(storage, folder, [part for part in parts if part.files])
 
 
-def _schema(uid: str, files: SourceFiles, file_format: FileFormat, path: str) -> pa.Schema:
+def _schema(uid: str, files: SourceFiles, file_format: ReadFormat, path: str) -> pa.Schema:
     try:
         with files.open(path, compressed=file_format.may_be_compressed) as example:
             return file_format.schema(example)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,6 +16,7 @@ from tidemill.ops.cli.arguments import ConfigFile, Defined, configured, serve_re
 from tidemill.ops.cli.failures import finding
 from tidemill.ops.cli.output import is_attended
 from tidemill.ops.cli.page import page_address
+from tidemill.ops.cli.serving import until_ended
 from tidemill.ops.drivers.records import RestAddress, drivers
 from tidemill.ops.errors import NotThereError
 from tidemill.ops.rest.notices import tell_always
@@ -62,13 +62,8 @@ def history(
     with finding():
         found = [_history_in(one, settings) for one in directories] if directories else _configured(settings)
     _listen(settings, port)
-    ended = threading.Event()
-    before = {kind: signal.signal(kind, lambda *_: ended.set()) for kind in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        _serve(settings, found, ended)
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+    with until_ended() as wait:
+        _serve(settings, found, wait)
 
 
 def _configured(settings: Configuration) -> list[str]:
@@ -122,8 +117,8 @@ def _listen(settings: Configuration, port: int | None) -> None:
     serve_rest(settings)
 
 
-def _serve(settings: Configuration, directories: list[str], ended: threading.Event) -> None:
-    """Serve until ``ended`` is set."""
+def _serve(settings: Configuration, directories: list[str], wait: Callable[[], None]) -> None:
+    """Serve until ``wait`` returns."""
     from tidemill.ops.rest.archived_jobs import ArchivedJobs
     from tidemill.ops.rest.server import RestServer, warn_of
     from tidemill.ops.rest.settings import RestSettings
@@ -141,7 +136,7 @@ def _serve(settings: Configuration, directories: list[str], ended: threading.Eve
         typer.echo(f"The history is at {server.url}; it requires the token in {where}")
         if is_attended(sys.stdout):
             typer.echo(f"The page: {page_address(RestAddress(server.url, where))}")
-        ended.wait()
+        wait()
     finally:
         server.close()
         jobs.close()

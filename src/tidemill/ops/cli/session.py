@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from tidemill.errors import ConfigurationError
 from tidemill.ops.cli.arguments import ConfigFile, Defined, configured, serve_rest
 from tidemill.ops.cli.output import is_attended
 from tidemill.ops.cli.page import page_address
+from tidemill.ops.cli.serving import until_ended
 from tidemill.ops.drivers.records import RestAddress
 from tidemill.ops.rest.notices import tell_always
 
@@ -42,17 +42,12 @@ def session(
     serve_rest(settings)
     if not settings.contains(RestOptions.SUBMIT):
         settings.set(RestOptions.SUBMIT, True)
-    ended = threading.Event()
-    before = {kind: signal.signal(kind, lambda *_: ended.set()) for kind in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        _serve(settings, ended)
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+    with until_ended() as wait:
+        _serve(settings, wait)
 
 
-def _serve(settings: Configuration, ended: threading.Event) -> None:
-    """Serve until ``ended`` is set."""
+def _serve(settings: Configuration, wait: Callable[[], None]) -> None:
+    """Serve until ``wait`` returns."""
     from tidemill.ops.rest.other_drivers import OtherDrivers
     from tidemill.ops.rest.program_runs import Programs
     from tidemill.ops.rest.server import RestServer, warn_of
@@ -71,6 +66,6 @@ def _serve(settings: Configuration, ended: threading.Event) -> None:
         typer.echo(f"REST is at {server.url}; it requires the token in {where}")
         if is_attended(sys.stdout):
             typer.echo(f"The page: {page_address(RestAddress(server.url, where))}")
-        ended.wait()
+        wait()
     finally:
         server.close()

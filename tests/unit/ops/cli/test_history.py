@@ -100,11 +100,14 @@ def test_it_serves_ended_jobs_without_any_configuration(tmp_path: Path) -> None:
         (job,) = history.ask("GET", "/jobs/overview")["jobs"]
         assert (job["jid"], job["state"]) == ("words", "FINISHED")
         assert history.ask("GET", "/jobs/words/state")["operators"]
-        history.process.send_signal(signal.SIGINT)
-        assert history.close() == 0
+        for _ in range(5):  # an impatient user
+            history.process.send_signal(signal.SIGINT)
+        assert history.process.wait(60) == 0
     finally:
         history.process.kill()
         history.process.wait()
+        assert history.process.stdout is not None
+        history.process.stdout.close()
 
 
 @pytest.mark.usefixtures("home")

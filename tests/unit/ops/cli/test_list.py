@@ -63,7 +63,7 @@ def test_filters_and_prune(tidemill: Tidemill) -> None:
         (("run",), "error: missing argument 'PROGRAM'; see 'tidemill run -h'\n"),
         (("nothing",), "error: no such command 'nothing'; see 'tidemill -h'\n"),
         (("state", "nothing"), "error: no such command 'nothing'; see 'tidemill state -h'\n"),
-        (("list", "--nothing"), "error: no such option: --nothing; see 'tidemill list -h'\n"),
+        (("list", "--xyz"), "error: no such option: --xyz; see 'tidemill list -h'\n"),
     ],
 )
 def test_usage_errors_look_like_other_errors(tidemill: Tidemill, arguments: tuple[str, ...], message: str) -> None:

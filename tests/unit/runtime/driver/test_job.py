@@ -108,7 +108,7 @@ def test_a_job_that_fails_at_one_record_again_and_again_says_so_in_the_end() -> 
     with pytest.raises(UserCodeError) as caught:
         running.get_job_execution_result().result(60)
     message = str(caught.value)
-    assert message.startswith("Traceback")
+    assert message.startswith("ValueError: bad")
     assert "while processing record 7" in message
     assert "failed 3 times at the same record" in message
     assert caught.value.site is not None
