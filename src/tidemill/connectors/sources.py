@@ -1,9 +1,9 @@
 """The contract between sources and the engine: the driver assigns splits, and workers read them.
 
 There are two families of sources. A :class:`SplitSource` is plain Python: the driver requests the splits of the next
-epoch from its enumerator, and workers read them. Its position is stored as JSON in the manifest. A Spark source
-(``from_dataframe``, file formats, Kafka) is described here too, but ``tidemill.spark`` turns it into a DataFrame. Its
-position consists of Spark's own offsets.
+epoch from its enumerator, and workers read them. Its position is stored as JSON in the manifest. A
+:class:`SparkSource` (``from_dataframe``, file formats, Kafka) is only described here. The engine reads it:
+``tidemill.spark`` as a DataFrame, ``tidemill.local`` with readers of its own, from positions of the same form.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class SplitSource(Source):
 
 
 class RowDecoder(abc.ABC):
-    """Turns rows read by Spark into records, on the workers; for sources whose records are bytes in a column."""
+    """Turns rows read by the engine into records, on the workers; for sources whose records are bytes in a column."""
 
     @abc.abstractmethod
     def decode(self, rows: Any) -> RecordBatch:
@@ -168,7 +168,7 @@ class RowDecoder(abc.ABC):
 
 
 class SparkSource(Source):
-    """A source that Spark reads, and whose position consists of Spark's offsets."""
+    """A source that Spark reads, or the local engine in its place, from positions of the same form."""
 
     #: The type of the records, if known.
     type_info: TypeInformation | None = None
@@ -179,7 +179,7 @@ class SparkSource(Source):
 
     @property
     def columnar(self) -> bool:  # type: ignore[override]
-        """Rows that Spark reads are columns until a decoder makes records of them."""
+        """Rows that the engine reads are columns until a decoder makes records of them."""
         return self.decoder is None
 
     @property
@@ -212,7 +212,7 @@ class DataFrameSource(SparkSource):
 
 @dataclass(frozen=True)
 class FormatSource(SparkSource):
-    """Files (or any Spark format) read through Spark: ``spark.read.format(...)`` or, unbounded, ``readStream``."""
+    """Files, or any other input that a Spark format reads. The local engine reads the usual formats of files itself."""
 
     format: str
     path: str | None = None

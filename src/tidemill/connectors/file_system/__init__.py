@@ -5,8 +5,8 @@ Start with ``sink.py`` or ``source.py``. ``writer.py`` writes part files (``part
 ``tidemill.connectors.formats``. ``rolling.py`` determines when a part is finished, ``compaction.py`` how finished ones
 are merged.
 
-Files are read by Spark, in ``tidemill.spark.files``. This is not PyFlink's import path: programs use
-``tidemill.datastream.connectors.file_system``.
+Sources are only described here, and read in ``tidemill.spark.files`` or ``tidemill.local.files``. This is not PyFlink's
+import path: programs use ``tidemill.datastream.connectors.file_system``.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ CHARSETS: Final = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASC
 
 
 class FileSource(FormatSource):
-    """Reads files through Spark; created with :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
+    """Reads files; created with :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
 
     >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
     >>> source.format, source.path, source.bounded
@@ -162,7 +162,7 @@ class FileSourceBuilder:
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted and ignored: Spark assigns files to tasks."""
+        """Accepted and ignored: the engine assigns files to tasks."""
         return self
 
     def build(self) -> FileSource:

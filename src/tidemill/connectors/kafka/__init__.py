@@ -1,8 +1,9 @@
 """The Kafka source and sink, with PyFlink's class names.
 
-Start with ``source.py`` or ``sink.py``. The source is only described here: Spark reads it, in ``tidemill.spark.kafka``.
-The sink writes from the workers, with transactions in ``transactions.py``. This is not PyFlink's import path: programs
-use ``tidemill.datastream.connectors.kafka``.
+Start with ``source.py`` or ``sink.py``. The source is only described here, and read in ``tidemill.spark.kafka`` or
+``tidemill.local.kafka``; the latter uses ``library_broker.py`` and ``topic_reader.py``. The sink writes from the
+workers, with transactions in ``transactions.py``. This is not PyFlink's import path: programs use
+``tidemill.datastream.connectors.kafka``.
 """
 
 from __future__ import annotations

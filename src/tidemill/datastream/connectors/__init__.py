@@ -1,10 +1,9 @@
 """Sources and sinks under PyFlink's import paths.
 
 The modules contain nothing but imports from :mod:`tidemill.connectors`, which has the implementation. A connector has a
-module here if programs name its classes: files, Kafka, databases, Spark's writers, generated records and number
-sequences. Connectors that programs reach through a method (collections, sockets, ``print``, ``execute_and_collect``)
-have none, and neither do the base classes for custom sources and sinks, which are imported from
-:mod:`tidemill.connectors`. Start with ``base.py``.
+module here if programs name its classes, such as those of files, Kafka and databases. Connectors that programs reach
+through a method (collections, sockets, ``print``, ``execute_and_collect``) have none, and neither do the base classes
+for custom sources and sinks, which are imported from :mod:`tidemill.connectors`. Start with ``base.py``.
 
 As in PyFlink, the package also has the classes of its modules. They are loaded on first use.
 """

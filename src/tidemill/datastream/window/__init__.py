@@ -4,7 +4,8 @@ Start with ``assigners.py``; session windows are in ``sessions.py``. ``trigger.p
 ``triggers.py`` has the built-in ones, and ``nested_triggers.py`` those that wrap another trigger.
 
 The operators that evaluate windows are in ``tidemill.runtime.operators.windowing``. ``tidemill.graph.window_kinds``
-stores the class names of triggers in manifests: a renamed trigger is another trigger to a job that restarts.
+stores the class names of triggers in manifests: a renamed trigger is another trigger to a job that restarts. A trigger
+that wraps another one is described there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Columnar batches: records from Arrow sources stay columns until an operator needs Python objects.
 
-A source that yields Arrow data, the assignment of timestamps from a column, filters, ``union``, side outputs, batch
-functions and all exchanges but those by a Python function keep columns. The keys and timestamps of a batch are columns
-too. The first operator that reads :attr:`ColumnBatch.values` creates one object per record, once for the batch.
+The keys and timestamps of a batch are columns too. The first operator that reads :attr:`ColumnBatch.values` creates one
+object per record, once for the batch. ``docs/columns.md`` lists the operations that keep columns;
+:mod:`tidemill.graph.columns` decides it for the operators of a plan.
 
 See ``docs/decisions/0006-columns-through-key-by.md``.
 """

@@ -53,7 +53,7 @@ class OperatorContext:
     #: Whether the input of the chain's source is reassigned to subtasks in each epoch (:class:`ClockOf`). Event time
     #: then advances by strands, and the time of the source is known only when the input of the epoch has been read.
     dealt: bool = False
-    #: The columns that Spark reads for a source; None for a source that reads its splits itself.
+    #: The columns that the engine reads for a source; None for a source that reads its splits itself.
     input_schema: pa.Schema | None = None
 
     @property

@@ -32,6 +32,6 @@ class JobBundle:
     dependencies: Shipment = field(default_factory=Shipment)
 
     def chain_schema(self, chain: int) -> pa.Schema | None:
-        """The Arrow schema of a chain that reads a Spark source."""
+        """The Arrow schema of a chain whose source the engine reads."""
         data = self.schemas.get(chain)
         return None if data is None else pa.ipc.read_schema(pa.py_buffer(data))

@@ -4,7 +4,7 @@ The model, from a source to a timer:
 
 - A **partition** is a lasting part of a source: a Kafka partition, a file that grows. Each has its own watermark
   generator (``watermarks.py``), because records are ordered within a partition and not across partitions.
-- A **strand** (``strands.py``) is what one task reads of one partition in one epoch. Spark reassigns input to tasks in
+- A **strand** (``strands.py``) is what one task reads of one partition in one epoch. Engines reassign input to tasks in
   each epoch, so one task may read several partitions and one partition may be read by several tasks over time. Strands
   keep their watermarks separate until they are merged.
 - The **source clock** (``source_clock.py``) merges the strands of a source at the receiving subtask: the slowest

@@ -11,6 +11,7 @@ To add a kind, write:
 ``tests/contract/made_up_kinds.py`` has two examples, without steps 2 and 3, and
 ``tests/contract/test_new_state_kind.py`` tests them. Backends, time to live, undo, the state processor and queryable
 state then support the kind: they look it up when a state is registered, loaded or read as data, and never per record.
+``KeyedStateBackend.keyed_state`` registers a state of any kind; ``value_state`` and the like are typed shortcuts to it.
 
 Most kinds can be stored as one of the existing kinds of sections (:mod:`tidemill.state.files.section_kinds`): as single
 values, lists or maps. A kind that cannot needs an entry there, which changes the file format, and tables.
