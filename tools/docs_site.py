@@ -82,7 +82,7 @@ def on_config(config: MkDocsConfig) -> None:
                 entries += [f"decisions/{name}" for name in decisions]
             for entry in entries if isinstance(entries, list) else []:
                 if isinstance(entry, dict) and "Python API" in entry:
-                    entry["Python API"] = [{name: f"api/{name}.md"} for name in sorted(MODULES)]
+                    entry["Python API"] = [{name.partition(".")[2]: f"api/{name}.md"} for name in sorted(MODULES)]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
