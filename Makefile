@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lock lint format test test-fast test-python thorough demo screenshots bench chaos dist clean check-java
+.PHONY: help setup lock lint format test test-fast test-python thorough demo screenshots bench chaos docs dist clean check-java
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	    --universal --python-version 3.10 --fork-strategy requires-python \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links \
 	    --custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+docs: $(STAMP) ## Build the documentation as a site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
 
 dist: $(STAMP) ## Build the wheel and the source distribution into dist/
 	$(BIN)/python -m build --no-isolation
