@@ -24,29 +24,31 @@ from tidemill.connectors.sources import RecordBatch, Split
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.runtime.driver.job import RunningJob
 
-NEVER = threading.Event()
+NEVER, DELAYED = threading.Event(), threading.Event()
 
 
 class SlowSource(PaymentSource):
-    """Takes some seconds for everything after the first payments."""
+    """Takes some seconds for one read after the first payments, once."""
 
     delay = 7.0
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        if split.payload[1] > 0:
+        if split.payload[1] > 0 and not DELAYED.is_set():
+            DELAYED.set()
             NEVER.wait(self.delay)
         yield from super().read(split)
 
 
 class StuckSource(SlowSource):
-    delay = 30.0
+    delay = 12.0
 
 
-def watch(source: PaymentSource, folder: Path, stall_seconds: float) -> tuple[Watch, io.StringIO]:
+def watch(source: PaymentSource, folder: Path, start_seconds: float, stall_seconds: float) -> tuple[Watch, io.StringIO]:
+    DELAYED.clear()
     configuration = Configuration().set_string("execution.target", "local")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     fraud_detection.build(env, source, folder)
-    launched, printed = time.monotonic() - 100, io.StringIO()  # as if the start had taken very long
+    launched, printed = time.monotonic() - start_seconds, io.StringIO()
     job = env.execute_async()
     assert isinstance(job, RunningJob)
     return Watch(job, source, folder, PlainView(Console(file=printed, width=200)), launched, stall_seconds), printed
@@ -54,7 +56,7 @@ def watch(source: PaymentSource, folder: Path, stall_seconds: float) -> tuple[Wa
 
 def test_a_slow_machine_is_explained_and_does_not_fail(tmp_path: Path) -> None:
     source = SlowSource(seconds=0.2)
-    watched, printed = watch(source, tmp_path, stall_seconds=200)
+    watched, printed = watch(source, tmp_path, start_seconds=100, stall_seconds=400)
     watched.until_over()
     assert written_findings(tmp_path) == true_findings(source.everything())
     lines = printed.getvalue().splitlines()
@@ -65,7 +67,7 @@ def test_a_slow_machine_is_explained_and_does_not_fail(tmp_path: Path) -> None:
 
 
 def test_a_job_that_commits_nothing_is_stuck(tmp_path: Path) -> None:
-    watched, _ = watch(StuckSource(seconds=0.2), tmp_path, stall_seconds=101)
+    watched, _ = watch(StuckSource(seconds=0.2), tmp_path, start_seconds=0, stall_seconds=3)
     with pytest.raises(TimeoutError, match=r"no epoch was committed in \d+ s since the .*load .* on \d+ cores"):
         watched.until_over()
 
