@@ -16,8 +16,11 @@ build)
     ;;
 install)
     python -m venv "$3"
-    "$3/bin/python" -m pip install --quiet --no-cache-dir --constraint "$2.constraints" \
-        --find-links "$2" "tidemill[${EXTRAS:-ops,spark}]"
+    # The wheel by its path: by its name, pip would prefer a newer version from elsewhere.
+    for wheel in "$2"/tidemill-*.whl; do
+        "$3/bin/python" -m pip install --quiet --no-cache-dir --constraint "$2.constraints" \
+            "$wheel[${EXTRAS:-ops,spark}]"
+    done
     ;;
 *)
     echo "usage: tools/image.sh build WHEELS | install WHEELS VENV" >&2

@@ -10,10 +10,8 @@ from setuptools.compat.py310 import tomllib
 
 ROOT = Path(__file__).parents[2]
 #: Lines that are continued are one instruction; comments are left out.
-TEXT = re.sub(
-    r"\\\n\s*", "", re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-)
-INSTRUCTIONS = [tuple(line.split(maxsplit=1)) for line in TEXT.splitlines() if line]
+TEXT = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+INSTRUCTIONS = [tuple(line.split(maxsplit=1)) for line in re.sub(r"\\\n\s*", "", TEXT).splitlines() if line]
 
 
 def arguments(name: str) -> list[str]:
