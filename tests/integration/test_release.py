@@ -176,13 +176,27 @@ def test_the_metadata_say_what_it_is(release: Release) -> None:
         assert metadata[field]
 
 
+def wheel_with(release: Release, folder: Path, **addresses: str) -> Path:
+    """A wheel for which the owner has filled in these addresses and no others."""
+    tree = folder / "tree"
+    shutil.copytree(release.tree, tree, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    before, start, rest = (tree / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.tidemill.urls]\n")
+    _, _, after = rest.partition("\n[")
+    lines = "".join(f'{name} = "{address}"\n' for name, address in addresses.items())
+    (tree / "pyproject.toml").write_text(f"{before}{start}{lines}\n[{after}", encoding="utf-8")
+    build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "dist")
+    run(*build, folder=tree)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return wheel
+
+
 def test_the_base_needs_no_spark_and_no_server(release: Release) -> None:
     needed = [one for one in metadata_of(release.wheel).get_all("Requires-Dist", []) if "extra ==" not in one]
     assert not [one for one in needed if one.startswith(("pyspark", "fastapi", "rich", "typer"))]
 
 
-def test_without_addresses_the_description_has_no_links_that_lead_nowhere(release: Release) -> None:
-    metadata = metadata_of(release.wheel)
+def test_without_addresses_the_description_has_no_links_that_lead_nowhere(release: Release, tmp_path: Path) -> None:
+    metadata = metadata_of(wheel_with(release, tmp_path))
     description = metadata.get_payload()
     assert isinstance(description, str)
     assert links_of(description) == []
@@ -196,16 +210,7 @@ def test_without_addresses_the_description_has_no_links_that_lead_nowhere(releas
 
 
 def test_with_addresses_links_and_pictures_are_absolute(release: Release, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    shutil.copytree(release.tree, tree, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    project = (tree / "pyproject.toml").read_text(encoding="utf-8")
-    filled = project.replace('Repository = ""', 'Repository = "https://example.org/t"').replace(
-        'Issues = ""', 'Issues = "https://example.org/t/issues"'
-    )
-    (tree / "pyproject.toml").write_text(filled, encoding="utf-8")
-    build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "dist")
-    run(*build, folder=tree)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    wheel = wheel_with(release, tmp_path, Repository="https://example.org/t", Issues="https://example.org/t/issues")
     metadata = metadata_of(wheel)
     description = metadata.get_payload()
     assert isinstance(description, str)
