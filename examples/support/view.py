@@ -48,6 +48,9 @@ class View(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
+    def restart_clock(self) -> None:
+        """Count the time from now on."""
+
     def show(self, progress: Progress) -> None:
         """Show the progress of the job."""
 
@@ -76,6 +79,11 @@ class PlainView:
         return self
 
     def __exit__(self, *_: object) -> None: ...
+
+    def restart_clock(self) -> None:
+        """Count the time from now on."""
+        self._start = time.monotonic()
+        self._printed = -_SECONDS_PER_LINE
 
     def show(self, progress: Progress) -> None:
         """Print a progress line if one is due."""
@@ -119,6 +127,10 @@ class LiveView:
 
     def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
+
+    def restart_clock(self) -> None:
+        """Count the time from now on."""
+        self._start = time.monotonic()
 
     def show(self, progress: Progress) -> None:
         """Keep the progress for the next redraw."""

@@ -41,12 +41,20 @@ def workers_of_this_process() -> dict[int, Worker]:
     return {lane: worker for lane, (_, worker) in sorted(found.items())}
 
 
-def kill_when_busy(workers: list[Worker], patience: float = 5.0) -> Worker:
-    """Send SIGKILL to the first worker that is seen running, so that its current epoch is lost."""
+def kill_when_busy(workers: list[Worker], patience: float = 5.0) -> Worker | None:
+    """Send SIGKILL to the first worker that is seen running, so that its current epoch is lost.
+
+    Returns None if all workers have ended by themselves.
+    """
     deadline = time.monotonic() + patience
-    while True:
-        for worker in workers:
-            if worker.process.status() == psutil.STATUS_RUNNING or time.monotonic() > deadline:
-                worker.process.kill()
-                return worker
+    alive = list(workers)
+    while alive:
+        for worker in list(alive):
+            try:
+                if worker.process.status() == psutil.STATUS_RUNNING or time.monotonic() > deadline:
+                    worker.process.kill()
+                    return worker
+            except psutil.NoSuchProcess:
+                alive.remove(worker)
         time.sleep(0.001)
+    return None

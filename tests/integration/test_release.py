@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "tidemill"
 #: What a release is made of.
-PARTS = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md")
+PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md")
 SECONDS = 300
 
 #: Runs a job with its web page, and prints what there is.
@@ -73,16 +73,18 @@ print(json.dumps({
 
 
 class Release(NamedTuple):
+    tree: Path
     sdist: Path
     wheel: Path
     #: Built from the tree, not from the sdist.
     other_wheel: Path
 
 
-def run(*command: str | Path, folder: Path) -> str:
+def run(*command: str | Path, folder: Path, **settings: str) -> str:
     """The output of a program that knows nothing of the repository."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     environment["SOURCE_DATE_EPOCH"] = "1700000000"  # files have the same times in both wheels
+    environment.update(settings)
     done = subprocess.run(
         list(map(str, command)),
         cwd=folder,
@@ -109,7 +111,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     run(*build, "--wheel", "--outdir", folder / "other", folder=tree)
     (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
     (other,) = (folder / "other").glob("*.whl")
-    return Release(sdist, wheel, other)
+    return Release(tree, sdist, wheel, other)
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,16 @@ def programs(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path
     pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check")
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", release.wheel, folder=folder)
     return folder / "bin"
+
+
+def links_of(text: str, start: str = "") -> list[str]:
+    """The targets of links and pictures that start like this; without a start, those relative to the repository."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)\)|\bsrc(?:set)?=\"([^\"]+)\"", text)
+    links = [one or other for one, other in found]
+    if start:
+        return [link for link in links if link.startswith(start)]
+    return [link for link in links if not link.startswith(("http:", "https:", "#"))]
 
 
 def content_of(wheel: Path) -> dict[str, bytes]:
@@ -157,10 +169,73 @@ def test_the_metadata_say_what_it_is(release: Release) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("tidemill", tidemill.__version__)
     assert (metadata["Requires-Python"], metadata["License-Expression"]) == (">=3.10", "Apache-2.0")
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
-    assert {"avro", "kafka", "object-store", "ops", "postgres"} <= set(metadata.get_all("Provides-Extra", []))
+    assert {"all", "avro", "kafka", "object-store", "ops", "postgres", "spark"} <= set(
+        metadata.get_all("Provides-Extra", [])
+    )
     for field in ("Summary", "Keywords", "Classifier"):
         assert metadata[field]
+
+
+def wheel_with(release: Release, folder: Path, **addresses: str) -> Path:
+    """A wheel for which the owner has filled in these addresses and no others."""
+    tree = folder / "tree"
+    shutil.copytree(release.tree, tree, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    before, start, rest = (tree / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.tidemill.urls]\n")
+    _, _, after = rest.partition("\n[")
+    lines = "".join(f'{name} = "{address}"\n' for name, address in addresses.items())
+    (tree / "pyproject.toml").write_text(f"{before}{start}{lines}\n[{after}", encoding="utf-8")
+    build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "dist")
+    run(*build, folder=tree)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return wheel
+
+
+def test_the_base_needs_no_spark_and_no_server(release: Release) -> None:
+    needed = [one for one in metadata_of(release.wheel).get_all("Requires-Dist", []) if "extra ==" not in one]
+    assert not [one for one in needed if one.startswith(("pyspark", "fastapi", "rich", "typer"))]
+
+
+def test_without_addresses_the_description_has_no_links_that_lead_nowhere(release: Release, tmp_path: Path) -> None:
+    metadata = metadata_of(wheel_with(release, tmp_path))
+    description = metadata.get_payload()
+    assert isinstance(description, str)
+    assert links_of(description) == []
+    assert "<picture>" not in description
+    assert metadata.get_all("Project-URL") is None
+    # Everything else is as it is in the repository.
+    assert "[quick start](docs/quick-start.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "the quick start" in description
+    for block in ("```sh", "```python run", "## Features", "## Limitations"):
+        assert block in description
+
+
+def test_with_addresses_links_and_pictures_are_absolute(release: Release, tmp_path: Path) -> None:
+    wheel = wheel_with(release, tmp_path, Repository="https://example.org/t", Issues="https://example.org/t/issues")
+    metadata = metadata_of(wheel)
+    description = metadata.get_payload()
+    assert isinstance(description, str)
+    below = [link.removeprefix("https://example.org/t/") for link in links_of(description, "https://example.org/t/")]
+    readme = links_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [link.partition("/HEAD/")[2] for link in below] == readme
+    assert {link.partition("/HEAD/")[0] for link in below} == {"blob", "raw"}
+    assert all(link.startswith("raw/") for link in below if link.endswith((".png", ".svg")))
+    assert links_of(description) == []
+    assert sorted(metadata.get_all("Project-URL", [])) == [
+        "Issues, https://example.org/t/issues",
+        "Repository, https://example.org/t",
+    ]
+
+
+def test_the_steps_of_the_image_install_a_command_line_that_works(release: Release, tmp_path: Path) -> None:
+    script, wheels, installed = ROOT / "tools" / "image.sh", tmp_path / "wheels", tmp_path / "tidemill"
+    offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "EXTRAS": "ops"}  # 0: without it
+    python = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    shutil.copy(ROOT / "requirements.lock", release.tree / "requirements.lock")
+    run(script, "build", wheels, folder=release.tree, **offline, **python)
+    run(script, "install", wheels, installed, folder=release.tree, **offline, **python)
+    (packages,) = installed.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    assert run(installed / "bin" / "tidemill", "--version", folder=tmp_path) == f"{tidemill.__version__}\n"
 
 
 def test_what_is_deployed_is_this_version() -> None:

@@ -19,7 +19,7 @@ from tidemill.errors import TidemillError
 __all__ = ["EXTRAS", "PACKAGES", "Finding", "checked", "directories_found", "packages_found", "version_of"]
 
 #: Packages that every job requires.
-PACKAGES: Final = ("pyspark", "pyarrow", "cloudpickle", "numpy", "pyyaml", "rocksdict")
+PACKAGES: Final = ("pyarrow", "cloudpickle", "numpy", "pyyaml", "rocksdict")
 #: Packages that only some jobs require, by extra.
 EXTRAS: Final = {
     "avro": ("fastavro",),
@@ -36,6 +36,7 @@ EXTRAS: Final = {
     "postgres": ("psycopg",),
     "pulsar": ("pulsar-client",),
     "rabbitmq": ("pika",),
+    "spark": ("pyspark",),
     "sqlserver": ("pymssql",),
 }
 

@@ -1,7 +1,8 @@
-"""Where a program runs if it does not say so: on Spark, or in its own process where there is no Java."""
+"""Where a program runs if it does not say so: on Spark, or in its own process where there is no Java or no PySpark."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import shutil
@@ -25,11 +26,14 @@ def java_program() -> str | None:
 
 
 def target_of(configuration: Configuration) -> str:
-    """Return the configured ``execution.target``. If it is not set, it is ``local`` where no Java is found."""
-    if configuration.contains(ExecutionOptions.TARGET) or configuration.get_string(_MASTER, "") or java_program():
+    """Return the configured ``execution.target``. The default is ``local`` where Java or PySpark is missing."""
+    if configuration.contains(ExecutionOptions.TARGET) or configuration.get_string(_MASTER, ""):
         return configuration.get(ExecutionOptions.TARGET)
-    log.warning(
-        "no Java was found, which Spark needs: the job runs in this process, as with execution.target: local "
-        "(docs/local.md)"
-    )
+    if importlib.util.find_spec("pyspark") is None:
+        missing = "PySpark is not installed (pip install 'tidemill[spark]')"
+    elif java_program() is None:
+        missing = "no Java was found, which Spark needs"
+    else:
+        return configuration.get(ExecutionOptions.TARGET)
+    log.warning("%s: the job runs in this process, as with execution.target: local (docs/local.md)", missing)
     return "local"

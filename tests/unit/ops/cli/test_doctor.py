@@ -37,7 +37,7 @@ def test_a_machine_that_has_everything(tidemill: Tidemill, tmp_path: Path, monke
     code, found = findings(tidemill, "-D", f"execution.checkpointing.dir={directory}", "-D", "rest.port=0")
     assert code == 0
     assert found["Java"] == ("ok", f"21.0.2 ({tmp_path}/java/bin/java)")
-    assert found["package pyspark"][0] == found["extra ops"][0] == "ok"
+    assert found["extra spark"][0] == found["extra ops"][0] == "ok"
     assert found["execution.checkpointing.dir"] == ("ok", f"{directory} does not exist yet and can be created")
     assert not directory.exists()
     directory.mkdir()
@@ -121,6 +121,6 @@ def test_it_asks_for_what_the_package_declares() -> None:
             extras.setdefault(extra[1], set()).add(name)
         elif ";" not in requirement:  # without typing-extensions, which only Python 3.10 needs
             always.add(name)
-    del extras["demo"]
+    del extras["demo"], extras["all"]
     assert always == set(needs.PACKAGES)
     assert extras == {extra: set(packages) for extra, packages in needs.EXTRAS.items()}
