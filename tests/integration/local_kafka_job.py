@@ -14,7 +14,7 @@ from typing import Any
 from tidemill.common import Configuration, Encoder, JobClient, Types, WatermarkStrategy
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.connectors.kafka import KafkaSource
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
@@ -34,7 +34,9 @@ class Count(KeyedProcessFunction):
 
 def to_files(stream: DataStream, folder: Path) -> None:
     """Write lines below a folder."""
-    stream.sink_to(FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+    sink.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+    stream.sink_to(sink.build()).uid("sink")
 
 
 def counting(source: KafkaSource, folder: Path, job_id: str = "job", **options: str) -> JobClient:

@@ -22,7 +22,7 @@ import sys
 
 from tidemill.common import Encoder, Types
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 
 folder = sys.argv[1]
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -30,7 +30,9 @@ rows = env.read_json(folder + "/in", "word STRING", {"maxFilesPerTrigger": "1"},
 pairs = rows.map(lambda row: (row.word, 1), Types.TUPLE([Types.STRING(), Types.LONG()])).uid("pairs")
 counts = pairs.key_by(lambda pair: pair[0], Types.STRING()).sum(1).uid("counts")
 lines = counts.map(lambda pair: f"{pair[0]}:{pair[1]}", Types.STRING()).uid("lines")
-lines.sink_to(FileSink.for_row_format(folder + "/out", Encoder.simple_string_encoder()).build()).uid("sink")
+sink = FileSink.for_row_format(folder + "/out", Encoder.simple_string_encoder())
+sink.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+lines.sink_to(sink.build()).uid("sink")
 env.execute("words")
 """
 

@@ -15,7 +15,7 @@ from tests.spark.kafka_jobs import Count, reading, seen
 from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Types, WatermarkStrategy
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.errors import JobFinishedError
 
 SECONDS = 120
@@ -23,7 +23,9 @@ SECONDS = 120
 
 def counting(env: StreamExecutionEnvironment, words: DataStream, folder: Path, name: str) -> JobClient:
     counts = words.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-    counts.sink_to(FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+    sink.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+    counts.sink_to(sink.build()).uid("sink")
     return env.execute_async(name)
 
 

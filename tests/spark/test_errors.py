@@ -22,8 +22,8 @@ from tidemill.connectors.sinks import Committed, Committer, CommitterContext
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import (
-    CheckpointError,
     CheckpointOwnershipError,
+    ConfigurationError,
     CorruptFileError,
     InvalidKeyError,
     TidemillError,
@@ -280,7 +280,7 @@ def test_a_job_in_a_directory_named_by_a_uri_is_started_again(tmp_path: Path) ->
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         run(tmp_path / "file" / "checkpoints", Add())
     assert str(tmp_path / "file") in str(caught.value)
     assert quiet(caught.value)

@@ -38,16 +38,43 @@ def first_version() -> TypeInformation:
 
 
 def second_version() -> TypeInformation:
-    """A field is gone, one is new, one is wider."""
+    """A field is new, one is wider."""
+
+    @dataclass
+    class Account:
+        owner: str
+        note: str = ""
+        visits: int = 0
+        city: str = "nowhere"
+
+    Account.__qualname__ = "Account"
+    fields = {"owner": Types.STRING(), "note": Types.STRING(), "visits": Types.LONG(), "city": Types.STRING()}
+    return DataclassTypeInfo(Account, fields)
+
+
+def smaller_version() -> TypeInformation:
+    """A field is gone."""
 
     @dataclass
     class Account:
         owner: str
         visits: int = 0
-        city: str = "nowhere"
 
     Account.__qualname__ = "Account"
-    return DataclassTypeInfo(Account, {"owner": Types.STRING(), "visits": Types.LONG(), "city": Types.STRING()})
+    return DataclassTypeInfo(Account, {"owner": Types.STRING(), "visits": Types.LONG()})
+
+
+def renamed_version() -> TypeInformation:
+    """A field is gone, and one is new: perhaps it has another name."""
+
+    @dataclass
+    class Account:
+        owner: str
+        visits: int = 0
+        remark: str = ""
+
+    Account.__qualname__ = "Account"
+    return DataclassTypeInfo(Account, {"owner": Types.STRING(), "visits": Types.LONG(), "remark": Types.STRING()})
 
 
 def wrong_version() -> TypeInformation:
@@ -115,7 +142,7 @@ def files(folder: str | Path) -> dict[str, bytes]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("before", "after"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
-def test_a_class_in_state_gains_a_field_loses_one_and_has_one_widened(
+def test_a_class_in_state_gains_a_field_and_has_one_widened(
     spark: SparkSession, tmp_path: Path, before: str, after: str
 ) -> None:
     people = [f"p{number}" for number in range(20)]
@@ -144,11 +171,18 @@ def test_a_class_in_state_gains_a_field_loses_one_and_has_one_widened(
     assert seen(tmp_path) == written
     assert files(path) == saved
 
-    report = program(tmp_path, "second", second_version(), **options).check_upgrade()
-    assert [change.outcome for change in report.changes if change.state == "account"] == [Outcome.MIGRATED]
+    for version, outcome in (
+        (smaller_version, Outcome.MIGRATED),
+        (renamed_version, Outcome.REFUSED),
+        (second_version, Outcome.MIGRATED),
+    ):
+        report = program(tmp_path, "second", version(), **options).check_upgrade()
+        assert [change.outcome for change in report.changes if change.state == "account"] == [outcome]
     second = start(tmp_path, "second", second_version(), **options)
     wrote(second, tmp_path, 61)
     second.cancel().result(SECONDS)
-    expected = {f"city=nowhere owner={name} visits=3" for name in people} | {"city=nowhere owner=new visits=1"}
+    expected = {f"city=nowhere note=old owner={name} visits=3" for name in people} | {
+        "city=nowhere note= owner=new visits=1"
+    }
     assert set(seen(tmp_path) - written) == expected
     assert files(path) == saved

@@ -9,7 +9,7 @@ without such a policy have plain states, at no cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -131,6 +131,12 @@ class WatchedSingleState(SingleValueState):
     def clear(self) -> None:
         self._note()
         super().clear()
+
+    def get_each(self, keys: Sequence[Any]) -> list[Any]:
+        return super().get_each(self._note_each(keys))
+
+    def put_each(self, keys: Sequence[Any], contents: Sequence[Any]) -> None:
+        super().put_each(self._note_each(keys), contents)
 
     def _note_each(self, keys: Iterable[Any]) -> list[Any]:
         noted = []

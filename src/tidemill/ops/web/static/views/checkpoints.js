@@ -91,6 +91,7 @@ export function mount(root, context) {
   const details = checkpointDetails(context, () => opener?.focus());
   const none = nothing("There is no checkpoint yet.");
   const more = h("button", { type: "button", class: "button", "aria-expanded": "false" });
+  more.hidden = true;
   /** @type {Checkpoint[]} */
   let known = [];
   let isWhole = false;
