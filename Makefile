@@ -5,10 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Three processes run the suites in parallel. Tests that start programs spend half of their time waiting, so that two processes
+# Four processes run the suites in parallel. Tests that start programs spend half of their time waiting, so that two processes
 # would leave cores idle. Tests that must not run in parallel form a group (tests/conftest.py): two groups share the Spark session
 # of their process, others start programs or servers, run the documentation pages, or use a browser.
-SIDE_BY_SIDE := -n 3
+SIDE_BY_SIDE := -n 4
 FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation tests/corpus
 ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/docs
 

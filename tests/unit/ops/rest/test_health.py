@@ -20,7 +20,7 @@ def test_a_driver_that_has_everything(served: tuple[Client, JobClient]) -> None:
     client, job = served
     status, found = findings(client)
     assert status == "ok"
-    assert found["package pyspark"][0] == found["extra ops"][0] == "ok"
+    assert found["extra spark"][0] == found["extra ops"][0] == "ok"
     directory = found[f"execution.checkpointing.dir of job {job.get_job_id()}"]
     assert directory[0] == "ok"
     assert directory[1].endswith("can be written and read")
