@@ -107,12 +107,15 @@ def test_a_source_that_changes_when_read_again_loses_what_it_had_before_and_noth
         assert dict.fromkeys(shown, 1) == job.state("count", "count")
 
 
+class Drawn:
+    """Another key each time. Pickled by reference: a counter of itertools cannot be pickled from Python 3.14 on."""
+
+    def __call__(self, value: Any) -> str:
+        return f"{value}{next(READS) % 5}"
+
+
 def test_a_key_selector_that_is_not_a_function_of_the_record_spreads_a_key_but_counts_each_record_once() -> None:
     """A key is taken once, where the record is sent, and goes with it: state is always in its key's subtask."""
-
-    class Drawn:
-        def __call__(self, value: Any) -> str:
-            return f"{value}{next(READS) % 5}"
 
     def build(env: StreamExecutionEnvironment, records: DataStream) -> DataStream:
         return records.key_by(Drawn(), Types.STRING()).process(Count()).uid("count")
